@@ -1,0 +1,123 @@
+# leasehold: `make` lists the targets. Everything that is brought or built outside `target/` lies in $(LEASEHOLD_CACHE).
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+export LEASEHOLD_CACHE ?= $(HOME)/.cache/leasehold
+# Where `make playground` keeps its control plane.
+PLAYGROUND_DIR ?= $(LEASEHOLD_CACHE)/run/playground
+# What `make test` runs: rules api unit life cluster node
+LEVELS ?=
+# The cards of the playground's node.
+CARDS ?= rtx4090:4
+
+# Recipes that use what `make setup` brought start with this.
+with_setup := eval "$$(tests/setup/env)";
+need = [ -x "$${$(1):-}" ] || { echo "$(2) is missing; run: make setup" >&2; exit 1; };
+bin = "$${CARGO_TARGET_DIR:-target}/debug/$(1)"
+
+##@ Daily
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } /^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+
+.PHONY: setup
+setup: ## bring everything missing into the cache; changes nothing in the system (SYSTEM=1: may apt-get install)
+	@tests/setup/all
+
+.PHONY: test
+test: setup ## all tests, cheap levels first (LEVELS="rules api unit cluster node")
+	@tests/setup/test $(LEVELS)
+
+.PHONY: check
+check: fmt go lint test docs deny generated ## everything that CI checks
+
+.PHONY: generate
+generate: ## write CRDs, API reference and what the chart copies from them
+	@$(with_setup) cargo build --workspace --bins --locked && $(call bin,generate)
+
+.PHONY: clean
+clean: playground-down ## stop the playground and remove what was built
+	rm -rf target
+
+##@ Try it
+
+.PHONY: demo
+demo: setup ## a tour on a local control plane (CONTEXT=NAME: on that cluster)
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory agent; fi; \
+	$(with_setup) cargo build --workspace --bins --locked && $(call bin,demo)
+
+.PHONY: playground
+playground: setup ## start a local control plane, as root with a real node; prints the KUBECONFIG line
+	@$(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
+	mkdir -p $(PLAYGROUND_DIR); \
+	if [ "$$(id -u)" = 0 ] && [ -n "$${LEASEHOLD_PACKAGES:-}" ]; then \
+	  nodes=(--nodes 1 --packages "$$LEASEHOLD_PACKAGES"); \
+	  [ -z "$${LEASEHOLD_BASE_IMAGE:-}" ] || nodes+=(--image "$$LEASEHOLD_BASE_IMAGE"); \
+	else \
+	  echo "no real node: that needs root and the container runtime; simulated nodes only" >&2; \
+	  nodes=(--nodes 0); \
+	fi; \
+	"$$LEASEHOLD_PLAYGROUND" up --dir $(PLAYGROUND_DIR) "$${nodes[@]}" --simulated-nodes 2 --cards $(CARDS) >&2; \
+	echo "export KUBECONFIG=$$("$$LEASEHOLD_PLAYGROUND" kubeconfig --dir $(PLAYGROUND_DIR))"
+
+.PHONY: playground-down
+playground-down: ## take it down and make sure that nothing is left
+	@if [ -d $(PLAYGROUND_DIR) ]; then \
+	  $(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
+	  "$$LEASEHOLD_PLAYGROUND" down --dir $(PLAYGROUND_DIR); \
+	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR); \
+	  rm -rf $(PLAYGROUND_DIR); \
+	fi
+
+##@ Steps of check
+
+.PHONY: fmt
+fmt: ## Rust sources are formatted
+	@cargo fmt --all -- --check
+
+.PHONY: go
+go: ## Go sources are formatted and pass vet
+	@cd tests/playground; \
+	unformatted=$$(gofmt -l .); \
+	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }; \
+	CGO_ENABLED=0 GOFLAGS=-trimpath GOTOOLCHAIN=local go vet ./...
+
+.PHONY: lint
+lint: ## clippy, no warnings
+	@$(with_setup) cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: docs
+docs: ## Rust documentation builds without warnings
+	@$(with_setup) RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+.PHONY: deny
+deny: ## licences, banned crates, sources
+	@$(with_setup) . tests/setup/lib; \
+	if [ -x "$${LEASEHOLD_CARGO_DENY:-}" ]; then \
+	  "$$LEASEHOLD_CARGO_DENY" --workspace --locked check bans licenses sources; \
+	else \
+	  skip deny "there is no cargo-deny; run make setup"; \
+	fi
+
+generated_files := crds/generated charts docs/reasons
+.PHONY: generated
+generated: ## generated files are what `make generate` writes
+	@state() { find $(generated_files) -type f -print0 2>/dev/null | LC_ALL=C sort -z | xargs -0r sha256sum || true; }; \
+	before=$$(state); \
+	$(MAKE) --no-print-directory generate; \
+	if [ "$$before" != "$$(state)" ]; then \
+	  git --no-pager diff --stat -- $(generated_files); \
+	  echo "generated files were out of date; they are written now, commit them" >&2; \
+	  exit 1; \
+	fi; \
+	if [ "$${CI:-}" = true ]; then git --no-pager diff --exit-code -- $(generated_files); fi
+
+.PHONY: agent
+agent: ## the static agent and its image
+	@$(with_setup) RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile agent --target x86_64-unknown-linux-gnu -p leasehold-agent --locked; \
+	tests/setup/agent-image "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/agent/leasehold-agent" >/dev/null

@@ -1,0 +1,149 @@
+//! What runs in the container: image, script or command, environment, paths. Pure checks; the
+//! controller takes the values from the specification as they are.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::EnvVar;
+use leasehold_core::reason::Finding;
+
+use super::invalid;
+use crate::{
+    job::GpuJobSpec,
+    names::ENVIRONMENT_PREFIX,
+    schema::{
+        LONGEST_ARGUMENT, LONGEST_IMAGE, LONGEST_PATH, LONGEST_SCRIPT, LONGEST_VARIABLE_NAME, LONGEST_VARIABLE_VALUE,
+        MOST_ARGS, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES, says,
+    },
+};
+
+pub(super) fn check(spec: &GpuJobSpec) -> Result<(), Finding> {
+    image(&spec.image)?;
+    script_or_command(spec)?;
+    environment(&spec.env)?;
+    working_dir(spec.working_dir.as_deref())?;
+    pulling(spec)
+}
+
+fn image(image: &str) -> Result<(), Finding> {
+    let length = image.chars().count();
+    if length == 0 || length > LONGEST_IMAGE || image.contains(|letter: char| letter.is_ascii_whitespace()) {
+        return Err(invalid("spec.image", image, says::IMAGE));
+    }
+    Ok(())
+}
+
+fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
+    match (&spec.script, &spec.command) {
+        (Some(_), Some(_)) | (None, None) => {
+            let given = if spec.script.is_some() { "script and command" } else { "" };
+            return Err(invalid("spec.script", given, says::ONE_PROGRAM));
+        }
+        (Some(script), None) => {
+            let length = script.chars().count();
+            if length == 0 || length > LONGEST_SCRIPT {
+                return Err(invalid("spec.script", script, "script has 1 to 65536 characters; put longer ones into the image"));
+            }
+        }
+        (None, Some(command)) => {
+            if command.is_empty() {
+                return Err(invalid("spec.command", "[]", "command names at least the program"));
+            }
+            bounded("spec.command", command, MOST_COMMAND_ITEMS)?;
+        }
+    }
+    match &spec.args {
+        Some(_) if spec.command.is_none() => Err(invalid("spec.args", "", says::ARGS)),
+        Some(args) => bounded("spec.args", args, MOST_ARGS),
+        None => Ok(()),
+    }
+}
+
+fn bounded(field: &str, items: &[String], most: usize) -> Result<(), Finding> {
+    if items.len() > most {
+        return Err(invalid(field, &items.len().to_string(), &format!("at most {most} items")));
+    }
+    match items.iter().position(|item| item.chars().count() > LONGEST_ARGUMENT) {
+        Some(index) => Err(invalid(&format!("{field}[{index}]"), "", "an argument has at most 65536 characters")),
+        None => Ok(()),
+    }
+}
+
+fn environment(variables: &[EnvVar]) -> Result<(), Finding> {
+    if variables.len() > MOST_VARIABLES {
+        return Err(invalid("spec.env", &variables.len().to_string(), "at most 256 variables"));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, variable) in variables.iter().enumerate() {
+        let field = format!("spec.env[{index}].name");
+        let name = variable.name.as_str();
+        let head = |letter: char| letter.is_ascii_alphabetic() || matches!(letter, '-' | '.' | '_');
+        let tail = |letter: char| head(letter) || letter.is_ascii_digit();
+        if !name.starts_with(head) || !name.chars().all(tail) || name.len() > LONGEST_VARIABLE_NAME {
+            return Err(invalid(&field, name, says::VARIABLE_NAME));
+        }
+        if name == "NVIDIA_VISIBLE_DEVICES" {
+            return Err(invalid(&field, name, says::VISIBLE_DEVICES));
+        }
+        if name.starts_with(ENVIRONMENT_PREFIX) {
+            return Err(invalid(&field, name, says::RESERVED_VARIABLE));
+        }
+        if !seen.insert(name) {
+            return Err(invalid(&format!("spec.env[{index}]"), name, "this name stands twice: keep one of them"));
+        }
+        value(index, variable)?;
+    }
+    Ok(())
+}
+
+fn value(index: usize, variable: &EnvVar) -> Result<(), Finding> {
+    let text = variable.value.as_deref().unwrap_or_default();
+    if !text.is_empty() && variable.value_from.is_some() {
+        return Err(invalid(&format!("spec.env[{index}].value"), text, says::ONE_VALUE));
+    }
+    if text.chars().count() > LONGEST_VARIABLE_VALUE {
+        return Err(invalid(&format!("spec.env[{index}].value"), text, "a value has at most 32768 characters"));
+    }
+    let Some(source) = &variable.value_from else { return Ok(()) };
+    let sources = [
+        source.config_map_key_ref.is_some(),
+        source.secret_key_ref.is_some(),
+        source.field_ref.is_some(),
+        source.resource_field_ref.is_some(),
+    ];
+    if sources.iter().filter(|given| **given).count() == 1 {
+        return Ok(());
+    }
+    let cure = "give exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef";
+    Err(invalid(&format!("spec.env[{index}].valueFrom"), "", cure))
+}
+
+fn working_dir(path: Option<&str>) -> Result<(), Finding> {
+    match path {
+        Some(path) if !path.starts_with('/') || path.chars().count() > LONGEST_PATH => {
+            Err(invalid("spec.workingDir", path, says::WORKING_DIR))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn pulling(spec: &GpuJobSpec) -> Result<(), Finding> {
+    let policy = spec.image_pull_policy.as_deref();
+    if let Some(other) = policy.filter(|policy| !matches!(*policy, "Always" | "IfNotPresent" | "Never")) {
+        return Err(invalid("spec.imagePullPolicy", other, "imagePullPolicy is Always, IfNotPresent or Never"));
+    }
+    let secrets = &spec.image_pull_secrets;
+    if secrets.len() > MOST_PULL_SECRETS {
+        return Err(invalid("spec.imagePullSecrets", &secrets.len().to_string(), "at most 16 Secrets"));
+    }
+    let mut seen = BTreeSet::new();
+    for (index, secret) in secrets.iter().enumerate() {
+        let field = format!("spec.imagePullSecrets[{index}]");
+        if secret.name.is_empty() {
+            return Err(invalid(&format!("{field}.name"), "", "name the Secret"));
+        }
+        if !seen.insert(secret.name.as_str()) {
+            return Err(invalid(&field, &secret.name, "this name stands twice: keep one of them"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Every name that leasehold writes into a cluster. Pure data.
+
+/// The API group of all kinds.
+pub const GROUP: &str = "leasehold.dev";
+/// The version of all kinds.
+pub const VERSION: &str = "v1alpha1";
+
+/// Finalizer on a lease: it stays until the lease is final.
+pub const FINALIZER_LEDGER: &str = "leasehold.dev/ledger";
+/// Finalizer on a pod: it stays until its end is in the ledger.
+pub const FINALIZER_METERING: &str = "leasehold.dev/metering";
+
+/// Label on a lease, set once when it became final; a lease without it is open.
+pub const LABEL_STATE: &str = "leasehold.dev/state";
+/// The value of [`LABEL_STATE`].
+pub const STATE_CLOSED: &str = "closed";
+/// Label on a pod: the name of its holder.
+pub const LABEL_HOLDER: &str = "leasehold.dev/holder";
+/// Label on a pod: the name of its lease, which is also its own.
+pub const LABEL_LEASE: &str = "leasehold.dev/lease";
+
+/// Annotation on a pod: the order to stop the program, with its reason.
+pub const ANNOTATION_STOP: &str = "leasehold.dev/stop";
+/// Annotation on a pod: when the stop was ordered, RFC 3339.
+pub const ANNOTATION_STOPPED_AT: &str = "leasehold.dev/stopped-at";
+/// Annotation on a pod: the running time in seconds that the agent enforces.
+pub const ANNOTATION_RUNTIME_SECONDS: &str = "leasehold.dev/runtime-seconds";
+
+/// Beginning of all environment variables that belong to leasehold.
+pub const ENVIRONMENT_PREFIX: &str = "LEASEHOLD_";
+
+/// Most characters of a holder's name: [`attempt_name`] stays a valid label value with it.
+pub const LONGEST_HOLDER_NAME: usize = 40;
+
+/// The name of an attempt's lease and pod: `train-r0-a1`.
+///
+/// At most 63 characters for a holder's name of at most [`LONGEST_HOLDER_NAME`], because `rerun`
+/// has at most 9 digits and an attempt 10.
+#[must_use]
+pub fn attempt_name(holder: &str, rerun: i64, attempt: u32) -> String {
+    format!("{holder}-r{rerun}-a{attempt}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::HIGHEST_RERUN;
+
+    #[test]
+    fn the_longest_name_of_an_attempt_is_a_valid_label_value() {
+        let name = attempt_name(&"x".repeat(LONGEST_HOLDER_NAME), HIGHEST_RERUN, u32::MAX);
+        assert_eq!(name.len(), 63);
+        assert_eq!(attempt_name("train", 0, 1), "train-r0-a1");
+    }
+}

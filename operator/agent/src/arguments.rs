@@ -1,0 +1,53 @@
+//! The command line of the agent. Pure; clap parses it.
+
+use std::{ffi::OsString, path::PathBuf};
+
+/// In-pod agent of leasehold: checks the cards, runs the program, ends it on time.
+#[derive(Debug, clap::Parser)]
+#[command(name = "leasehold-agent", version)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub subcommand: Subcommand,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub enum Subcommand {
+    /// Copy the agent into a directory and note there since when the card is held.
+    Install {
+        /// A directory that the pod's containers share.
+        directory: PathBuf,
+    },
+    /// Check that the container's cards are the cards of the lease.
+    Preflight {
+        /// Where device files are.
+        #[arg(long, value_name = "DIR", default_value = "/dev", hide = true)]
+        devices: PathBuf,
+        /// How long nvidia-smi may take; a driver that wakes many sleeping cards needs ten seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+        patience: u64,
+    },
+    /// Run a program, and end it when its time or money is used up or a stop is ordered.
+    Run(Wish),
+    /// Print the version.
+    Version,
+}
+
+/// The program to run.
+#[derive(Debug, clap::Args)]
+pub struct Wish {
+    /// A script: run by the interpreter in its #! line, else by /bin/sh -e.
+    #[arg(long, value_name = "TEXT")]
+    pub script: Option<String>,
+    /// Where the program starts; the container's working directory when missing.
+    #[arg(long, value_name = "DIR")]
+    pub working_dir: Option<PathBuf>,
+    /// The command and its arguments; with --script, the script's arguments.
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        required_unless_present = "script"
+    )]
+    pub command: Vec<OsString>,
+}

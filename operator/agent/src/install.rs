@@ -1,0 +1,165 @@
+//! `install`: the agent copies itself to where the other containers of the pod find it. Does I/O.
+//!
+//! The container that installs is the first of the pod, so the time at which it starts is the
+//! earliest that the pod knows of holding its cards. Running again, as after a lost sandbox,
+//! changes nothing.
+
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use leasehold_core::{
+    reason::Reason,
+    report::{Report, Stage},
+};
+
+use crate::{
+    clock::{self, NoClock},
+    notice,
+};
+
+/// The agent's name in the directory.
+const AGENT: &str = "leasehold-agent";
+
+/// The file that says since when the cards are held, in seconds of `CLOCK_BOOTTIME`.
+const HELD_SINCE: &str = "held-since";
+
+/// Why the agent could not be installed, or an installation could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The clock cannot be read.
+    #[error(transparent)]
+    Clock(#[from] NoClock),
+    /// The agent does not find itself.
+    #[error("failed to find the agent's own file")]
+    Itself(#[source] io::Error),
+    /// The agent cannot be read.
+    #[error("failed to read {path}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("failed to write {path}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The note of the installation makes no sense.
+    #[error("{path} does not say since when the card is held: {text:?}", path = path.display())]
+    Nonsense {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        text: String,
+    },
+}
+
+/// Installs the agent in `directory`.
+pub fn install(directory: &Path) -> Result<Report, InstallError> {
+    let now = clock::now()?;
+    let itself = std::env::current_exe().map_err(InstallError::Itself)?;
+    let agent = fs::read(&itself).map_err(|source| InstallError::Read {
+        path: itself,
+        source,
+    })?;
+    fs::create_dir_all(directory).map_err(|source| InstallError::Write {
+        path: directory.to_owned(),
+        source,
+    })?;
+    place(directory, AGENT, &agent, 0o755)?;
+    let earlier = held_since(directory).ok().filter(|since| *since <= now);
+    if earlier.is_none() {
+        place(
+            directory,
+            HELD_SINCE,
+            format!("{}\n", now.as_secs()).as_bytes(),
+            0o644,
+        )?;
+    }
+    notice::say(&format!("installed {}", directory.join(AGENT).display()));
+    Ok(Report {
+        reason: Some(Reason::Completed),
+        exit_code: Some(0),
+        ..Report::new(Stage::Install)
+    })
+}
+
+/// Since when the cards are held, as noted in the directory of an installation.
+pub fn held_since(directory: &Path) -> Result<Duration, InstallError> {
+    let path = directory.join(HELD_SINCE);
+    match fs::read_to_string(&path) {
+        Ok(text) => match text.trim().parse() {
+            Ok(seconds) => Ok(Duration::from_secs(seconds)),
+            Err(_) => Err(InstallError::Nonsense { path, text }),
+        },
+        Err(source) => Err(InstallError::Read { path, source }),
+    }
+}
+
+/// The directory in which the running agent is installed.
+pub fn own_directory() -> Result<PathBuf, InstallError> {
+    let mut itself = std::env::current_exe().map_err(InstallError::Itself)?;
+    itself.pop();
+    Ok(itself)
+}
+
+/// Writes a file that is there as a whole or not at all.
+fn place(directory: &Path, name: &str, content: &[u8], mode: u32) -> Result<(), InstallError> {
+    let path = directory.join(name);
+    let draft = directory.join(format!(".{name}.new"));
+    let written = (|| {
+        let _ = fs::remove_file(&draft);
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&draft)?;
+        file.write_all(content)?;
+        // The mode at creation is subject to the umask.
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+        fs::rename(&draft, &path)
+    })();
+    written.map_err(|source| InstallError::Write { path, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_time_is_kept_unless_the_node_was_restarted() {
+        let directory = tempfile::tempdir().unwrap();
+        let note = directory.path().join(HELD_SINCE);
+        let now = clock::now().unwrap().as_secs();
+        for (before, kept) in [
+            ("1\n", true),
+            ("99999999999\n", false),
+            ("yesterday", false),
+        ] {
+            fs::write(&note, before).unwrap();
+            install(directory.path()).unwrap();
+            let after = held_since(directory.path()).unwrap().as_secs();
+            if kept {
+                assert_eq!(after, 1);
+            } else {
+                assert!(after >= now, "{before:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_note_is_an_error_and_not_zero() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = held_since(directory.path()).unwrap_err().to_string();
+        assert!(error.contains(HELD_SINCE), "{error}");
+    }
+}

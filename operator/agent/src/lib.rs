@@ -1,0 +1,123 @@
+//! The agent of leasehold inside the user's pod: one static binary for every image.
+//!
+//! ```text
+//! init   agent-install   install DIR   copies the agent, notes since when the card is held
+//! init   preflight       preflight     the container's cards are the lease's cards
+//! main                   run           PID 1 of the user's program, ends it on time
+//! ```
+//!
+//! Each subcommand tells its state in the container's termination message, see
+//! [`leasehold_core::report`]. Rules are in `leasehold-core`; this crate does the I/O. Read [`run`]
+//! for what happens to a program. The environment is read in [`environment`] and the clock in
+//! [`clock`] only.
+//!
+//! # Exit codes
+//!
+//! | code | meaning |
+//! |---|---|
+//! | the program's, 128 + number for a signal | `run`, also when the program was stopped |
+//! | 0 | `install` and `preflight`: done, passed |
+//! | 1 | `preflight`: the cards were refused |
+//! | 125 | the agent failed, or was called wrongly |
+//! | 126 | `run`: the command cannot be executed |
+//! | 127 | `run`: the command, the script's interpreter or the working directory is not in the image |
+//! | 143 | `run`: stopped before the program was started |
+
+pub mod arguments;
+pub mod clock;
+pub mod environment;
+pub mod install;
+pub mod notice;
+pub mod preflight;
+pub mod probe;
+pub mod run;
+pub mod termination;
+
+use std::{
+    error::Error,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use clap::Parser;
+use leasehold_core::{
+    reason::Reason,
+    report::{Report, Stage},
+};
+use signal_hook::consts::SIGTERM;
+
+use crate::{
+    arguments::{Arguments, Subcommand},
+    termination::TerminationLog,
+};
+
+/// Exit code when the agent itself failed.
+pub const AGENT_FAILED: i32 = 125;
+
+/// Runs the agent with the process' arguments and environment.
+#[must_use]
+pub fn main() -> ExitCode {
+    let mut log = TerminationLog::at(environment::termination_log());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) if !usage.use_stderr() => usage.exit(),
+        Err(usage) => return conclude(&mut log, Stage::Run, Err(usage)),
+    };
+    match arguments.subcommand {
+        Subcommand::Version => {
+            println!("leasehold-agent {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        Subcommand::Install { directory } => {
+            end_on_sigterm();
+            conclude(&mut log, Stage::Install, install::install(&directory))
+        }
+        Subcommand::Preflight { devices, patience } => {
+            end_on_sigterm();
+            conclude(
+                &mut log,
+                Stage::Preflight,
+                preflight::preflight(&devices, Duration::from_secs(patience)),
+            )
+        }
+        Subcommand::Run(wish) => {
+            let report = run::run(&wish, &mut log);
+            conclude(&mut log, Stage::Run, report)
+        }
+    }
+}
+
+/// Ends the process on SIGTERM: the kernel ignores it for a PID 1 without a handler, and the pod
+/// would hold its cards until the kubelet kills it.
+fn end_on_sigterm() {
+    let always = Arc::new(AtomicBool::new(true));
+    if let Err(error) = signal_hook::flag::register_conditional_shutdown(SIGTERM, 143, always) {
+        notice::say(&format!("SIGTERM cannot be handled: {error}"));
+    }
+}
+
+/// Writes the last report and makes the exit code.
+fn conclude<E: Error>(
+    log: &mut TerminationLog,
+    stage: Stage,
+    result: Result<Report, E>,
+) -> ExitCode {
+    let report = result.unwrap_or_else(|error| {
+        let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+        let words: Vec<String> = std::iter::once(error.to_string())
+            .chain(causes.map(ToString::to_string))
+            .collect();
+        let words = words.join(": ");
+        notice::say(&words);
+        Report {
+            reason: Some(Reason::AgentFailed),
+            exit_code: Some(AGENT_FAILED),
+            evidence: words,
+            ..Report::new(stage)
+        }
+    });
+    log.write(&report);
+    let code = report.exit_code.and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(u8::MAX))
+}

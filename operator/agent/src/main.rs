@@ -1,0 +1,7 @@
+//! The binary `leasehold-agent`; everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    leasehold_agent::main()
+}

@@ -1,0 +1,117 @@
+//! `preflight`: gathers what the judges of [`leasehold_core::preflight`] look at, and tells their
+//! verdict in the log and the report. Does I/O; only the environment can make it fail.
+
+use std::{fs, path::Path, time::Duration};
+
+use leasehold_core::{
+    preflight::{Facts, Verdict, examine},
+    reason::{Finding, Payer, Reason},
+    report::{Report, Stage},
+    smi::{self, CORE_FIELDS},
+};
+
+use crate::{
+    environment::{self, BadEnvironment, PreflightSettings},
+    notice, probe,
+};
+
+/// Exit code when the cards were refused.
+const REFUSED: i32 = 1;
+
+/// Checks the container's cards. `devices` is where device files are, `patience` how long
+/// nvidia-smi may take.
+pub fn preflight(devices: &Path, patience: Duration) -> Result<Report, BadEnvironment> {
+    let settings = environment::for_preflight()?;
+    let facts = gather(devices, settings, patience);
+    Ok(tell(&facts, &examine(&facts)))
+}
+
+fn gather(devices: &Path, settings: PreflightSettings, patience: Duration) -> Facts {
+    let query = format!("--query-gpu={CORE_FIELDS}");
+    let arguments = [query.as_str(), "--format=csv,noheader,nounits"];
+    let answer = probe::ask("nvidia-smi", &arguments, &settings.path, patience);
+    Facts {
+        device_files: device_files(devices),
+        listing: smi::read(&answer),
+        expected: settings.expected,
+    }
+}
+
+/// Device files of cards: `nvidia` and a number.
+fn device_files(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = entries
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("nvidia")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers
+        .iter()
+        .map(|number| {
+            directory
+                .join(format!("nvidia{number}"))
+                .display()
+                .to_string()
+        })
+        .collect()
+}
+
+fn tell(facts: &Facts, verdicts: &[(&str, Verdict)]) -> Report {
+    let expected = &facts.expected;
+    let cards = facts
+        .listing
+        .as_ref()
+        .map_or(&[][..], |listing| &listing.cards);
+    let mut lines = vec![format!(
+        "checked for {} × {}",
+        expected.count, expected.card
+    )];
+    lines.extend(cards.iter().map(|card| {
+        format!(
+            "  seen: {card}, driver {}",
+            card.driver.as_deref().unwrap_or("unknown")
+        )
+    }));
+    let mut report = Report {
+        reason: Some(Reason::Completed),
+        exit_code: Some(0),
+        cards: cards.iter().map(|card| card.uuid.clone()).collect(),
+        ..Report::new(Stage::Preflight)
+    };
+    for (subject, verdict) in verdicts {
+        match verdict {
+            Verdict::Pass => lines.push(format!("  passed: {subject}")),
+            Verdict::Warn(finding) => {
+                lines.extend(explain("warning", subject, finding));
+                report.evidence = format!("warning: {}: {}", finding.reason, finding.evidence);
+            }
+            Verdict::Refuse(finding) => {
+                lines.extend(explain("refused", subject, finding));
+                report.reason = Some(finding.reason);
+                report.exit_code = Some(REFUSED);
+                report.evidence.clone_from(&finding.evidence);
+            }
+        }
+    }
+    notice::say(&lines.join("\n"));
+    report
+}
+
+fn explain(verdict: &str, subject: &str, finding: &Finding) -> [String; 4] {
+    let payer = match finding.reason.payer() {
+        Payer::User => "the job pays for the time",
+        Payer::Infrastructure => "the job does not pay for the time",
+    };
+    [
+        format!("  {verdict}: {subject}: {}", finding.reason),
+        format!("    seen: {}", finding.evidence),
+        format!("    to cure it: {}", finding.reason.cure()),
+        format!("    {payer}"),
+    ]
+}

@@ -1,0 +1,160 @@
+//! Does what the plan says, in its order; each command is idempotent.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use leasehold_core::{
+    lease::{LeaseState, Terms},
+    observed::Holder,
+    plan::{Command, Plan, PodPlan},
+};
+use leasehold_crds::{GpuLease, GpuLeaseStatus, ledger, names};
+use serde_json::json;
+
+use crate::{
+    cluster::already_exists,
+    context::Context,
+    error::{Class, Error},
+    observe::Seen,
+    pod::build::build,
+};
+
+/// Carries out the plan's commands.
+///
+/// # Errors
+/// The first write that failed; those after it wait for the next pass.
+pub async fn act(context: &Context, holder: &Holder, seen: &Seen, plan: &Plan) -> Result<(), Error> {
+    let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
+    for command in &plan.commands {
+        hand.carry_out(command).await?;
+    }
+    Ok(())
+}
+
+struct Hand<'a> {
+    context: &'a Context,
+    holder: &'a Holder,
+    seen: &'a Seen,
+    /// The open lease as this pass last saw or wrote it.
+    lease: Option<Arc<GpuLease>>,
+    reserved_now: bool,
+}
+
+impl Hand<'_> {
+    async fn carry_out(&mut self, command: &Command) -> Result<(), Error> {
+        let cluster = &self.context.cluster;
+        let namespace = &self.holder.namespace;
+        match command {
+            Command::ReserveLease(terms) => self.reserve(terms).await,
+            Command::CreatePod(pod) => self.create_pod(pod).await,
+            Command::RecordHeld { lease, pod_uid, node, held } => {
+                self.write(lease, |terms| ledger::held_status(terms, pod_uid, node, *held)).await
+            }
+            Command::CloseLease(closing) => {
+                self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await?;
+                self.seal(&closing.lease).await
+            }
+            Command::VoidLease { lease, reason } => {
+                self.write(lease, |_| ledger::void_status(*reason)).await?;
+                self.context.refusals.forget(self.holder);
+                self.seal(lease).await
+            }
+            Command::OrderStop { pod, reason, at } => {
+                let annotations = json!({names::ANNOTATION_STOP: reason.name(), names::ANNOTATION_STOPPED_AT: at.to_string()});
+                cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
+            }
+            Command::TellRuntime { pod, runtime } => {
+                let annotations = json!({names::ANNOTATION_RUNTIME_SECONDS: runtime.as_secs().to_string()});
+                cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
+            }
+            Command::DeletePod { pod, uid, resource_version } => {
+                cluster.delete_pod(namespace, pod, uid, resource_version.as_deref()).await
+            }
+            Command::ForgetPod { pod, uid } => self.forget(pod, uid).await,
+        }
+    }
+
+    async fn reserve(&mut self, terms: &Terms) -> Result<(), Error> {
+        let uid = self.seen.job.as_ref().and_then(|job| job.uid()).unwrap_or_default();
+        let lease = ledger::lease(terms, self.holder, &uid);
+        let namespace = &self.holder.namespace;
+        let stored = match self.context.cluster.create_lease(namespace, &lease).await {
+            Err(error) if already_exists(&error) => {
+                let stored = self.context.cluster.read_lease(namespace, &terms.name).await?.ok_or(error)?;
+                if stored.spec.holder.uid != uid {
+                    return Err(Error::ForeignLease { lease: terms.name.clone(), owner: stored.spec.holder.uid });
+                }
+                stored
+            }
+            other => {
+                self.reserved_now = other.is_ok();
+                other?
+            }
+        };
+        self.lease = Some(Arc::new(stored));
+        Ok(())
+    }
+
+    /// Only for a lease that is reserved and never had a pod: what this pass saw may be older
+    /// than what is stored, and a pod that has come and gone must not come again.
+    async fn create_pod(&mut self, plan: &PodPlan) -> Result<(), Error> {
+        let namespace = &self.holder.namespace;
+        let Some(job) = &self.seen.job else { return Ok(()) };
+        if !self.reserved_now {
+            let stored = self.context.cluster.read_lease(namespace, &plan.name).await?;
+            let never_had_one = stored.is_some_and(|lease| matches!(ledger::state(&lease), Ok(LeaseState::Reserved)));
+            if !never_had_one {
+                return Ok(());
+            }
+        }
+        let pod = build(job, plan, &self.context.agent_image);
+        match self.context.cluster.create_pod(namespace, &pod).await {
+            Err(error) if matches!(error.class(), Class::Denied | Class::Refused) => {
+                let words = error.refusal().unwrap_or("no words").to_owned();
+                self.context.refusals.note(self.holder, &plan.name, &words);
+                Err(error)
+            }
+            other => other,
+        }
+    }
+
+    /// Replaces the status of the open lease; a lease that is final already stays as it is.
+    async fn write(&mut self, name: &str, status: impl FnOnce(&Terms) -> GpuLeaseStatus) -> Result<(), Error> {
+        let unreadable = |why: String| Error::Unreadable { what: format!("lease {name}"), why };
+        let lease = self.lease.clone().filter(|lease| lease.name_any() == name);
+        let lease = lease.ok_or_else(|| unreadable("it was not seen".to_owned()))?;
+        if ledger::state(&lease).is_ok_and(LeaseState::is_final) {
+            return Ok(());
+        }
+        let terms = ledger::terms(&lease).map_err(|why| unreadable(why.to_string()))?;
+        let next = GpuLease { status: Some(status(&terms)), ..GpuLease::clone(&lease) };
+        self.lease = Some(Arc::new(self.context.cluster.write_lease_status(&next).await?));
+        Ok(())
+    }
+
+    /// Marks a final lease, so that the watch of open leases lets go of it, and lets it be deleted.
+    async fn seal(&self, name: &str) -> Result<(), Error> {
+        let finalizers: Vec<&String> = self
+            .lease
+            .iter()
+            .flat_map(|lease| lease.finalizers())
+            .filter(|finalizer| *finalizer != names::FINALIZER_LEDGER)
+            .collect();
+        let metadata = json!({
+            "labels": {names::LABEL_STATE: names::STATE_CLOSED},
+            "finalizers": finalizers,
+            "resourceVersion": self.lease.as_ref().and_then(|lease| lease.resource_version()),
+        });
+        self.context.cluster.patch_lease(&self.holder.namespace, name, metadata).await
+    }
+
+    /// Takes our finalizer off a pod and leaves those of others.
+    async fn forget(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let Some(pod) = self.seen.pods.iter().find(|pod| pod.name_any() == name && pod.uid().as_deref() == Some(uid)) else {
+            return Ok(());
+        };
+        let others: Vec<&String> = pod.finalizers().iter().filter(|finalizer| *finalizer != names::FINALIZER_METERING).collect();
+        let metadata = json!({"uid": uid, "resourceVersion": pod.resource_version(), "finalizers": others});
+        self.context.cluster.patch_pod(&self.holder.namespace, name, metadata).await
+    }
+}

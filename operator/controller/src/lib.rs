@@ -1,0 +1,30 @@
+//! The leasehold operator: the only place that talks to the API server.
+//!
+//! ```text
+//!   watches of jobs, leases, pods, nodes, cards                                [`run`]
+//!        │ change                                  ▲
+//!        ▼                                         │ wake
+//!   [`queue`] ─▶ ① [`observe`] ─▶ ② desire ─▶ ③ decide ─▶ ④ [`record`] ─▶ ⑤ [`act`] ─▶ ⑥ [`wake`]
+//!                 indexes, ledger   spec →      rules of     status,        writes,
+//!                                   wanted      core         intent first   in order
+//! ```
+//!
+//! [`reconcile`] is that line as code. Rules live in `leasehold_core`, names and wire types in
+//! `leasehold_crds`; this crate reads, writes and waits.
+
+pub mod act;
+pub mod cards;
+pub mod clock;
+pub mod cluster;
+pub mod context;
+pub mod error;
+pub mod index;
+pub mod observe;
+pub mod pod;
+pub mod quantity;
+pub mod queue;
+pub mod reconcile;
+pub mod record;
+pub mod run;
+pub mod supply;
+pub mod wake;

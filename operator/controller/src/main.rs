@@ -1,0 +1,105 @@
+//! `leasehold`: the operator's binary.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use clap::{Args, Parser, Subcommand};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use leasehold::{
+    clock::SystemClock,
+    cluster::Cluster,
+    context::{Context, Refusals},
+    index::Index,
+    run::{holder_of_job, holder_of_lease, holder_of_pod, run},
+    supply::Supply,
+};
+use leasehold_crds::Settings;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Leases GPUs on Kubernetes and always gives them back.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the operator until SIGTERM or SIGINT.
+    Run(RunArguments),
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// The kubeconfig to use; by default $KUBECONFIG, then ~/.kube/config, then the pod's account.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one.
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The image that brings the agent into pods.
+    #[arg(long, value_name = "IMAGE", default_value = concat!("leasehold.dev/agent:", env!("CARGO_PKG_VERSION")))]
+    agent_image: String,
+    /// The currency of prices and budgets that name none, ISO 4217.
+    #[arg(long, value_name = "CODE", default_value = "USD")]
+    currency: String,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // kube's TLS needs one process-wide provider; ring is the only one in the tree.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let Command::Run(arguments) = Arguments::parse().command;
+    match operate(arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Error>> {
+    let mut config = configuration(&arguments).await?;
+    // Retries are the queue's: silent ones inside the client would hide outages from it.
+    config.default_retry = false;
+    let client = Client::try_from(config)?;
+    let version = client.apiserver_version().await?;
+    tracing::info!(server = version.git_version, "the API server answers");
+    let context = Context {
+        cluster: Cluster::new(client),
+        clock: Arc::new(SystemClock),
+        settings: Settings { currency: arguments.currency },
+        agent_image: arguments.agent_image,
+        jobs: Index::new(holder_of_job),
+        leases: Index::new(holder_of_lease),
+        pods: Index::new(holder_of_pod),
+        supply: Supply::default(),
+        refusals: Refusals::default(),
+    };
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    run(Arc::new(context), async move {
+        tokio::select! {
+            _ = terminate.recv() => {},
+            _ = interrupt.recv() => {},
+        }
+        tracing::info!("told to end; finishing passes that are under way");
+    })
+    .await;
+    Ok(())
+}
+
+async fn configuration(arguments: &RunArguments) -> Result<Config, Box<dyn std::error::Error>> {
+    let options = KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
+    Ok(match &arguments.kubeconfig {
+        Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
+        None if arguments.context.is_some() => Config::from_kubeconfig(&options).await?,
+        None => Config::infer().await?,
+    })
+}

@@ -1,0 +1,5 @@
+//! Pods on the wire: [`build`] makes one from a plan and a specification, [`facts`] reads one.
+//! Pure; neither can fail.
+
+pub mod build;
+pub mod facts;

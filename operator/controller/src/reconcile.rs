@@ -1,0 +1,33 @@
+//! One pass over one holder, as a sentence: observe, desire, decide, record, act, wake.
+
+use std::sync::Arc;
+
+use leasehold_core::{decide::decide, observed::Holder};
+use leasehold_crds::desire;
+
+use crate::{act::act, context::Context, error::Error, observe::observe, queue::Next, record::record, wake::wake};
+
+/// Looks at a holder and moves it one step.
+///
+/// # Guarantees
+/// The status is written before anything irreversible; every prefix of the writes followed by a
+/// fresh pass leads to the same end.
+///
+/// # Errors
+/// A write or read that failed; the caller looks again later.
+pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, Error> {
+    let seen = observe(context, holder).await?;
+    let desired = seen.job.as_ref().map(|job| desire(job, &context.settings));
+    let now = context.clock.now();
+    let plan = context.supply.plan(holder, seen.created(), |market| {
+        decide(holder, desired.as_ref(), &seen.with(market), now)
+    });
+    let done = match record(context, &seen, &plan).await {
+        Ok(()) => act(context, holder, &seen, &plan).await,
+        refused => refused,
+    };
+    if done.is_err() {
+        context.supply.give_back(holder, &plan);
+    }
+    done.map(|()| wake(&plan, now))
+}

@@ -1,0 +1,24 @@
+//! Writes the status, when it changed, before anything is done.
+
+use leasehold_core::plan::Plan;
+use leasehold_crds::{GpuJob, status_to_wire};
+
+use crate::{context::Context, error::Error, observe::Seen};
+
+/// Records the plan's status and tells its notices.
+///
+/// # Errors
+/// A conflict when the object is newer than what was seen: the caller looks again.
+pub async fn record(context: &Context, seen: &Seen, plan: &Plan) -> Result<(), Error> {
+    let (Some(job), Some(status)) = (&seen.job, &plan.status) else { return Ok(()) };
+    let wire = status_to_wire(status);
+    if job.status.as_ref() == Some(&wire) {
+        return Ok(());
+    }
+    let next = GpuJob { status: Some(wire), ..GpuJob::clone(job) };
+    context.cluster.write_job_status(&next).await?;
+    for notice in &plan.notices {
+        context.cluster.tell(job.as_ref(), notice).await;
+    }
+    Ok(())
+}

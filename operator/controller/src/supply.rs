@@ -1,0 +1,276 @@
+//! Which cards are free. No I/O; fed by watches of nodes, pods and `GpuCard` objects.
+//!
+//! Deciding happens under the supply's lock: a card that one pass has chosen is counted as taken
+//! before another pass looks, although its pod does not exist yet.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::{
+    api::core::v1::{Node, Pod},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use kube::ResourceExt;
+use leasehold_core::{
+    catalog::Catalog,
+    observed::{Holder, Market, NodeSupply, Price},
+    plan::{Command, Plan},
+};
+
+use crate::quantity;
+
+/// The resource under which the device plugin offers whole cards.
+pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
+
+/// A pod by namespace and name.
+pub type PodKey = (String, String);
+
+/// The cards of the cluster and who has them.
+#[derive(Default)]
+pub struct Supply {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    market: Market,
+    nodes: BTreeMap<String, NodeFacts>,
+    /// Pods on nodes that hold cards.
+    holding: HashMap<PodKey, Usage>,
+    /// Pods that were decided but are not on a node yet.
+    claimed: HashMap<PodKey, Usage>,
+    /// Holders that wait for cards, oldest first.
+    waiting: BTreeSet<(i64, Holder)>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct Usage {
+    node: String,
+    count: u32,
+}
+
+/// A node as its object tells.
+#[derive(Clone, PartialEq, Eq)]
+struct NodeFacts {
+    product: Option<String>,
+    memory_mib: Option<i64>,
+    allocatable: u32,
+    open: bool,
+    cpu_millis: i64,
+    memory_bytes: i64,
+}
+
+/// Cards of one model, counted over the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Nodes with this card.
+    pub nodes: i64,
+    /// Cards that device plugins offer.
+    pub total: i64,
+    /// Cards that no pod holds or is about to hold.
+    pub free: i64,
+}
+
+impl Supply {
+    /// Decides with the market as it is now and counts what the decision takes.
+    pub fn plan(&self, holder: &Holder, created: i64, decide: impl FnOnce(&Market) -> Plan) -> Plan {
+        let mut inner = self.lock();
+        let plan = decide(&inner.market);
+        for command in &plan.commands {
+            if let Command::CreatePod(pod) = command {
+                let usage = Usage { node: pod.node_hint.clone(), count: pod.count };
+                inner.claimed.insert((holder.namespace.clone(), pod.name.clone()), usage);
+                inner.recount();
+            }
+        }
+        let key = (created, holder.clone());
+        if plan.waits_for_supply() {
+            inner.waiting.insert(key);
+        } else {
+            inner.waiting.remove(&key);
+        }
+        plan
+    }
+
+    /// Gives back what a decision took, when it could not be carried out. A pod that exists all the
+    /// same is counted again when it is bound.
+    pub fn give_back(&self, holder: &Holder, plan: &Plan) {
+        let mut inner = self.lock();
+        for command in &plan.commands {
+            if let Command::CreatePod(pod) = command {
+                inner.claimed.remove(&(holder.namespace.clone(), pod.name.clone()));
+                inner.recount();
+            }
+        }
+    }
+
+    /// A node as it is now; `None` when it is gone. Tells whether anything changed.
+    pub fn node(&self, name: &str, node: Option<&Node>) -> bool {
+        let facts = node.map(NodeFacts::of).filter(|facts| facts.product.is_some() || facts.allocatable > 0);
+        let mut inner = self.lock();
+        let changed = match facts {
+            Some(facts) => inner.nodes.insert(name.to_owned(), facts.clone()) != Some(facts),
+            None => inner.nodes.remove(name).is_some(),
+        };
+        if changed {
+            inner.rebuild();
+        }
+        changed
+    }
+
+    /// Drops nodes that a new list did not name.
+    pub fn keep_nodes(&self, names: &HashSet<String>) {
+        let mut inner = self.lock();
+        inner.nodes.retain(|name, _| names.contains(name));
+        inner.rebuild();
+    }
+
+    /// A pod as it is now; `None` when it is gone or has ended. Tells whether cards became free.
+    pub fn pod(&self, key: PodKey, pod: Option<&Pod>) -> bool {
+        let mut inner = self.lock();
+        let usage = pod.filter(|pod| !has_ended(pod)).and_then(usage_of);
+        match usage {
+            Some(usage) => {
+                inner.claimed.remove(&key);
+                if inner.holding.insert(key, usage.clone()) != Some(usage) {
+                    inner.recount();
+                }
+                false
+            }
+            None => {
+                let was_bound = pod.is_none_or(has_ended);
+                let freed = inner.holding.remove(&key).is_some() | (was_bound && inner.claimed.remove(&key).is_some());
+                if freed {
+                    inner.recount();
+                }
+                freed
+            }
+        }
+    }
+
+    /// Drops pods that a new list did not name.
+    pub fn keep_pods(&self, keys: &HashSet<PodKey>) {
+        let mut inner = self.lock();
+        inner.holding.retain(|key, _| keys.contains(key));
+        inner.recount();
+    }
+
+    /// Another catalog and other prices.
+    pub fn price_list(&self, catalog: Catalog, prices: BTreeMap<String, Price>) {
+        let mut inner = self.lock();
+        inner.market.catalog = catalog;
+        inner.market.prices = prices;
+        inner.rebuild();
+    }
+
+    /// The holders that have waited longest, as many as cards are free.
+    pub fn next_in_line(&self) -> Vec<Holder> {
+        let inner = self.lock();
+        let free: u32 = inner.market.nodes.iter().map(|node| node.free).sum();
+        let most = usize::try_from(free).unwrap_or(usize::MAX).max(1);
+        inner.waiting.iter().take(most).map(|(_, holder)| holder.clone()).collect()
+    }
+
+    /// Counts the cards with this id.
+    pub fn count(&self, card: &str) -> Count {
+        let inner = self.lock();
+        inner.market.nodes.iter().filter(|node| node.card.as_deref() == Some(card)).fold(
+            Count::default(),
+            |sum, node| Count {
+                nodes: sum.nodes + 1,
+                total: sum.total + i64::from(node.allocatable),
+                free: sum.free + i64::from(node.free),
+            },
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Nodes or cards changed: identify the nodes anew.
+    fn rebuild(&mut self) {
+        self.market.nodes = self
+            .nodes
+            .iter()
+            .map(|(name, facts)| NodeSupply {
+                name: name.clone(),
+                card: facts
+                    .product
+                    .as_deref()
+                    .and_then(|product| self.market.catalog.identify(product, facts.memory_mib))
+                    .map(|card| card.id.clone()),
+                allocatable: facts.allocatable,
+                free: facts.allocatable,
+                open: facts.open,
+                cpu_millis: facts.cpu_millis,
+                memory_bytes: facts.memory_bytes,
+            })
+            .collect();
+        self.recount();
+    }
+
+    /// Pods changed: count free cards anew.
+    fn recount(&mut self) {
+        let mut used: HashMap<&str, u32> = HashMap::new();
+        for usage in self.holding.values().chain(self.claimed.values()) {
+            let sum = used.entry(usage.node.as_str()).or_default();
+            *sum = sum.saturating_add(usage.count);
+        }
+        for node in &mut self.market.nodes {
+            node.free = node.allocatable.saturating_sub(used.get(node.name.as_str()).copied().unwrap_or(0));
+        }
+    }
+}
+
+impl NodeFacts {
+    fn of(node: &Node) -> Self {
+        let labels = node.labels();
+        let shared = labels.get("nvidia.com/gpu.sharing-strategy").is_some_and(|strategy| strategy != "none");
+        let status = node.status.as_ref();
+        let amount = |resource: &str| -> Option<&Quantity> { status?.allocatable.as_ref()?.get(resource) };
+        let ready = status
+            .and_then(|status| status.conditions.as_ref())
+            .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+        let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
+        Self {
+            product: labels.get("nvidia.com/gpu.product").filter(|_| !shared).cloned(),
+            memory_mib: labels.get("nvidia.com/gpu.memory").and_then(|text| text.parse().ok()),
+            allocatable: amount(GPU_RESOURCE)
+                .and_then(quantity::units)
+                .and_then(|units| u32::try_from(units).ok())
+                .unwrap_or(0),
+            open: ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
+            cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
+            memory_bytes: amount("memory").and_then(quantity::units).unwrap_or(0),
+        }
+    }
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// What a pod holds: the most that its containers and init containers need at one time.
+fn usage_of(pod: &Pod) -> Option<Usage> {
+    let spec = pod.spec.as_ref()?;
+    let node = spec.node_name.clone()?;
+    let cards = |container: &k8s_openapi::api::core::v1::Container| -> u32 {
+        container
+            .resources
+            .as_ref()
+            .and_then(|resources| resources.limits.as_ref()?.get(GPU_RESOURCE))
+            .and_then(quantity::units)
+            .and_then(|units| u32::try_from(units).ok())
+            .unwrap_or(0)
+    };
+    let main: u32 = spec.containers.iter().map(cards).fold(0, u32::saturating_add);
+    let init = spec.init_containers.iter().flatten().map(cards).max().unwrap_or(0);
+    let count = main.max(init);
+    (count > 0).then_some(Usage { node, count })
+}

@@ -1,0 +1,159 @@
+//! What to do in which situation. Pure and total: it cannot fail, panic, read a clock or do I/O.
+//!
+//! [`decide`] reads what is wanted and what was seen, and answers with a [`Plan`]. A holder with
+//! a lease that is not final is in [`attempt`]; without one it is in [`start`]. Both end in a
+//! [`Situation`], from which [`conditions`] words the status.
+
+mod attempt;
+mod conditions;
+mod start;
+#[cfg(test)]
+mod tests;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    condition::ConditionType,
+    desired::{Desired, defaults},
+    lease::Bounds,
+    money::Limit,
+    observed::{Holder, Object, Observed},
+    plan::{Command, Notice, Plan, Severity, Wake},
+    reason::{Finding, Reason},
+    status::{Effective, Outcome, Status},
+};
+
+/// How long a pod may stay unbound before the choice is made again.
+pub const UNBOUND_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
+/// The first pause after a pod that stayed unbound; it doubles each time.
+pub const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+/// The longest pause.
+pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+/// How long after the end of the grace period the operator waits for the agent before it deletes
+/// the pod.
+pub const AGENT_MARGIN: SignedDuration = SignedDuration::from_secs(20);
+
+/// Where a holder stands, as its conditions tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Situation {
+    /// The specification cannot be used.
+    Refused(Finding),
+    /// No card, no price, a pause: it goes on by itself.
+    Waiting(Finding),
+    /// Told not to run, and it does not.
+    Stopped(Finding),
+    /// Lease and pod are being made, or the scheduler has the pod.
+    Placing(Finding),
+    /// The card is held, the program has not started.
+    Preparing(Finding),
+    /// The program runs.
+    Running(Finding),
+    /// The end was ordered.
+    Releasing(Finding),
+    /// The run is over.
+    Ended(Outcome),
+}
+
+/// Decides what a holder's status shall say and what to do now.
+///
+/// `desired` is `None` when the holder's object is gone, and a refusal when its specification
+/// cannot be used.
+#[must_use]
+pub fn decide(
+    holder: &Holder,
+    desired: Option<&Result<Desired, Finding>>,
+    seen: &Observed<'_>,
+    now: Timestamp,
+) -> Plan {
+    let mut draft = Draft::of(seen, desired);
+    match &seen.lease {
+        Some(lease) => attempt::go_on(&mut draft, desired, seen, lease, now),
+        None => start::begin(&mut draft, holder, desired, seen, now),
+    }
+    draft.finish(seen.object.as_ref(), now)
+}
+
+/// A plan in the making.
+struct Draft {
+    status: Status,
+    situation: Option<Situation>,
+    commands: Vec<Command>,
+    wake: Wake,
+}
+
+impl Draft {
+    fn of(seen: &Observed<'_>, desired: Option<&Result<Desired, Finding>>) -> Self {
+        let mut status = seen.object.as_ref().map(|object| object.status.clone()).unwrap_or_default();
+        if let Some(object) = &seen.object {
+            status.observed_generation = object.generation;
+        }
+        if let Some(Ok(desired)) = desired {
+            status.cost.currency.clone_from(&desired.currency);
+            status.cost.limit = Some(desired.limit);
+            status.effective = Some(Effective {
+                count: desired.count.get(),
+                max_runtime: desired.max_runtime,
+                grace_period: desired.grace_period,
+                startup_timeout: defaults::STARTUP_TIMEOUT,
+                keep_logs: desired.keep_logs,
+                cards: crate::placement::acceptable(desired, seen.market)
+                    .map(|cards| cards.into_iter().map(|card| card.id.clone()).collect())
+                    .unwrap_or_default(),
+            });
+        }
+        Self { status, situation: None, commands: Vec::new(), wake: Wake::OnChange }
+    }
+
+    fn stands(&mut self, situation: Situation) {
+        self.situation = Some(situation);
+    }
+
+    fn wake_by(&mut self, at: Timestamp) {
+        self.wake = match self.wake {
+            Wake::At(earlier) if earlier <= at => Wake::At(earlier),
+            Wake::At(_) | Wake::OnChange => Wake::At(at),
+        };
+    }
+
+    /// What the run has left: time and money.
+    fn bounds(&self, desired: &Desired) -> Bounds {
+        let left = desired.max_runtime.saturating_sub(self.status.runtime_used);
+        Bounds {
+            startup: defaults::STARTUP_TIMEOUT,
+            runtime: left.max(SignedDuration::ZERO),
+            grace: desired.grace_period,
+        }
+    }
+
+    fn limit_left(&self, desired: &Desired) -> Limit {
+        match desired.limit.left_after(self.status.cost.charged) {
+            Some(left) => Limit::Amount(left),
+            None => Limit::Unlimited,
+        }
+    }
+
+    fn finish(mut self, object: Option<&Object>, now: Timestamp) -> Plan {
+        let Some(object) = object else {
+            return Plan { status: None, commands: self.commands, notices: Vec::new(), wake: self.wake };
+        };
+        if let Some(situation) = &self.situation {
+            self.status.conditions = conditions::word(situation, &self.status, object, now);
+        }
+        let notices = notices(&object.status, &self.status);
+        Plan { status: Some(self.status), commands: self.commands, notices, wake: self.wake }
+    }
+}
+
+/// One Event for each change of the word that people read.
+fn notices(last: &Status, next: &Status) -> Vec<Notice> {
+    let ready = |status: &Status| {
+        status.conditions.iter().find(|condition| condition.kind == ConditionType::Ready).cloned()
+    };
+    let (before, Some(after)) = (ready(last), ready(next)) else { return Vec::new() };
+    if before.is_some_and(|before| before.reason == after.reason) {
+        return Vec::new();
+    }
+    let alarming = after.truth == crate::condition::Truth::False || after.reason == Reason::PodUnbound;
+    let severity = if alarming { Severity::Warning } else { Severity::Normal };
+    vec![Notice { severity, finding: Finding::new(after.reason, after.message) }]
+}

@@ -1,0 +1,237 @@
+//! A holder without an open lease: refuse, adopt, wait, or reserve and start. Pure.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Draft, LONGEST_PAUSE, Situation};
+use crate::{
+    desired::{Desired, Wish},
+    lease::{self, Terms},
+    money::{HourlyRate, Limit, Money},
+    observed::{Holder, Object, Observed, PastRun, needs_ledger},
+    placement::{Choice, Chosen, choose},
+    plan::{Command, PodPlan},
+    pod::PodFacts,
+    reason::{Finding, Reason},
+    status::{Cost, LeaseView, Outcome},
+};
+
+pub(super) fn begin(
+    draft: &mut Draft,
+    holder: &Holder,
+    desired: Option<&Result<Desired, Finding>>,
+    seen: &Observed<'_>,
+    now: Timestamp,
+) {
+    draft.status.lease = None;
+    draft.status.cost.reserved = Money::ZERO;
+    let (Some(object), Some(desired)) = (&seen.object, desired) else {
+        forget_all(draft, &seen.pods);
+        return;
+    };
+    if object.deletion_requested {
+        forget_all(draft, &seen.pods);
+        return;
+    }
+    match desired {
+        Err(why) => draft.stands(Situation::Refused(why.clone())),
+        Ok(desired) => run(draft, holder, object, desired, seen, now),
+    }
+    let keep = desired.as_ref().map_or(SignedDuration::ZERO, |desired| desired.keep_logs);
+    clean_up(draft, &seen.pods, keep, now);
+}
+
+fn run(
+    draft: &mut Draft,
+    holder: &Holder,
+    object: &Object,
+    desired: &Desired,
+    seen: &Observed<'_>,
+    now: Timestamp,
+) {
+    if needs_ledger(&object.status, desired.rerun) {
+        open_run(draft, desired, &seen.ledger);
+    }
+    if let Some(outcome) = draft.status.outcome.clone() {
+        draft.stands(Situation::Ended(outcome));
+        return;
+    }
+    if desired.wish == Wish::Stopped {
+        draft.stands(Situation::Stopped(Finding::new(Reason::Stopped, "spec.state is Stopped")));
+        return;
+    }
+    if draft.bounds(desired).runtime <= SignedDuration::ZERO {
+        let used = crate::duration::format(draft.status.runtime_used);
+        end_run(draft, Finding::new(Reason::MaxRuntimeReached, format!("{used} of running time are used")), now);
+        return;
+    }
+    if let Some(pause) = draft.status.pause.clone().filter(|pause| pause.until > now) {
+        draft.wake_by(pause.until);
+        let evidence = format!("{}; try {} at {}", pause.said, pause.tries.saturating_add(1), pause.until);
+        draft.stands(Situation::Waiting(Finding::new(pause.reason, evidence)));
+        return;
+    }
+    match choose(desired, seen.market, draft.limit_left(desired)) {
+        Choice::Refuse(why) if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO => {
+            end_run(draft, Finding::new(Reason::BudgetExhausted, why.evidence), now);
+        }
+        Choice::Refuse(why) => draft.stands(Situation::Refused(why)),
+        Choice::Wait(why) => draft.stands(Situation::Waiting(why)),
+        Choice::Place(chosen) => place(draft, holder, desired, &chosen),
+    }
+}
+
+/// Begins a run that this object's status does not speak of yet: never one that the ledger knows.
+fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
+    let status = &mut draft.status;
+    status.rerun = desired.rerun;
+    status.outcome = None;
+    status.pause = None;
+    status.card = None;
+    status.node = None;
+    status.runtime_used = SignedDuration::ZERO;
+    status.cost = Cost { charged: Money::ZERO, reserved: Money::ZERO, ..status.cost.clone() };
+    status.attempt =
+        ledger.iter().filter(|past| past.rerun == desired.rerun).map(|past| past.attempt).max().unwrap_or(0);
+    let held = || ledger.iter().filter(|past| past.was_held);
+    if let Some(same) = held().filter(|past| past.rerun == desired.rerun).max_by_key(|past| past.attempt) {
+        status.cost.charged = held()
+            .filter(|past| past.rerun == desired.rerun)
+            .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
+        let ended = same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
+        let evidence = format!(
+            "run {} ran before in lease {}, which {ended} with {} and cost {} {}",
+            desired.rerun,
+            same.lease,
+            same.reason.unwrap_or(Reason::PodLost),
+            status.cost.charged,
+            same.currency,
+        );
+        status.outcome = Some(Outcome {
+            finding: Finding::new(Reason::AlreadyRan, evidence),
+            at: same.ended_at.unwrap_or(Timestamp::MIN),
+        });
+    } else if let Some(newer) = held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun) {
+        let evidence = format!("run {} ran already in lease {}", newer.rerun, newer.lease);
+        status.outcome = Some(Outcome {
+            finding: Finding::new(Reason::Superseded, evidence),
+            at: newer.ended_at.unwrap_or(Timestamp::MIN),
+        });
+    }
+}
+
+fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) {
+    let outcome = Outcome { finding, at: now };
+    draft.status.outcome = Some(outcome.clone());
+    draft.stands(Situation::Ended(outcome));
+}
+
+fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, chosen: &Chosen) {
+    draft.status.attempt = draft.status.attempt.saturating_add(1);
+    let attempt = draft.status.attempt;
+    let bounds = draft.bounds(desired);
+    let rate = HourlyRate::of(chosen.per_hour, desired.count.get());
+    let left = match draft.limit_left(desired) {
+        Limit::Amount(left) => Some(left),
+        Limit::Unlimited => None,
+    };
+    let terms = Terms {
+        name: format!("{}-r{}-a{attempt}", holder.name, desired.rerun),
+        rerun: desired.rerun,
+        attempt,
+        card: chosen.card.id.clone(),
+        count: desired.count.get(),
+        per_hour: chosen.per_hour,
+        currency: desired.currency.clone(),
+        reserved: lease::reservation(rate, bounds, left),
+    };
+    draft.status.card = Some(chosen.card.id.clone());
+    draft.status.cost.reserved = terms.reserved;
+    draft.status.lease = Some(LeaseView {
+        name: terms.name.clone(),
+        card: terms.card.clone(),
+        count: terms.count,
+        rate_per_hour: rate.per_hour(),
+        currency: terms.currency.clone(),
+        held_at: None,
+        running_at: None,
+        ends_at: None,
+        ends_because: None,
+        ceiling_at: None,
+    });
+    let evidence = format!(
+        "{} × {} at {} {} per hour, at most {} {}",
+        terms.count,
+        terms.card,
+        rate.per_hour(),
+        terms.currency,
+        terms.reserved,
+        terms.currency
+    );
+    let pod = pod_plan(draft, desired, &terms, chosen);
+    draft.commands.push(Command::ReserveLease(terms));
+    draft.commands.push(Command::CreatePod(pod));
+    draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));
+}
+
+fn pod_plan(draft: &Draft, desired: &Desired, terms: &Terms, chosen: &Chosen) -> PodPlan {
+    let bounds = draft.bounds(desired);
+    let left = draft.limit_left(desired);
+    let left = if let Limit::Amount(left) = left { Some(left) } else { None };
+    PodPlan {
+        name: terms.name.clone(),
+        rerun: terms.rerun,
+        attempt: terms.attempt,
+        card: terms.card.clone(),
+        node_hint: chosen.node.clone(),
+        product_labels: chosen.card.product_labels(),
+        product_names: chosen.card.products.clone(),
+        memory_mib: chosen.card.memory_mib,
+        memory_bounds_mib: chosen.memory_bounds_mib,
+        count: terms.count,
+        share: chosen.share,
+        runtime: bounds.runtime,
+        hold: lease::affordable_hold(terms.rate(), bounds.grace, left),
+        grace: bounds.grace,
+        ceiling: lease::ceiling(bounds),
+    }
+}
+
+/// How long to wait after so many pods in a row that did not get a node.
+pub(super) fn pause_after(tries: u32) -> SignedDuration {
+    let doubled = super::FIRST_PAUSE.as_secs().saturating_mul(1_i64 << tries.saturating_sub(1).min(16));
+    SignedDuration::from_secs(doubled).min(LONGEST_PAUSE)
+}
+
+/// Pods of closed leases: let go of their finalizers, delete them when their logs have been kept.
+fn clean_up(draft: &mut Draft, pods: &[PodFacts], keep: SignedDuration, now: Timestamp) {
+    for pod in pods {
+        if pod.metered {
+            draft.commands.push(Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() });
+        }
+        if pod.deletion_requested {
+            continue;
+        }
+        let until = lease::later(pod.last_end().unwrap_or(pod.created_at), keep);
+        if pod.is_over && until > now {
+            draft.wake_by(until);
+        } else {
+            draft.commands.push(delete(pod));
+        }
+    }
+}
+
+/// The holder is gone: nothing of it stays.
+fn forget_all(draft: &mut Draft, pods: &[PodFacts]) {
+    for pod in pods {
+        if pod.metered {
+            draft.commands.push(Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() });
+        }
+        if !pod.deletion_requested {
+            draft.commands.push(delete(pod));
+        }
+    }
+}
+
+pub(super) fn delete(pod: &PodFacts) -> Command {
+    Command::DeletePod { pod: pod.name.clone(), uid: pod.uid.clone(), resource_version: None }
+}

@@ -1,0 +1,194 @@
+//! Why and when a pod ended. Pure: an ordered list of small judges over what the kubelet and the
+//! agent said; the first that knows an answer wins. [`crate::decide`] closes leases with it.
+
+use jiff::Timestamp;
+
+use crate::{
+    duration,
+    lease::EndKnown,
+    pod::{Bound, Ended, PodFacts, container},
+    reason::{Finding, Reason},
+};
+
+/// The end of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// When the card came back.
+    pub at: Timestamp,
+    /// How well that is known.
+    pub known: EndKnown,
+    /// Why, with what was seen.
+    pub finding: Finding,
+    /// Exit code of the program, when it ran.
+    pub exit_code: Option<i32>,
+}
+
+/// Whether the holder's object is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderPresence {
+    /// It exists.
+    Present,
+    /// It was deleted.
+    Gone,
+}
+
+/// What the judges look at.
+struct Case<'a> {
+    pod: &'a PodFacts,
+    bound: &'a Bound,
+    holder: HolderPresence,
+}
+
+/// The end of a bound pod, once all of its containers have ended; `None` before.
+#[must_use]
+pub fn end(pod: &PodFacts, bound: &Bound, holder: HolderPresence, now: Timestamp) -> Option<End> {
+    if !pod.is_over {
+        return None;
+    }
+    let case = Case { pod, bound, holder };
+    let finding = JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
+    let (at, known) = if pod.has_started() {
+        (pod.last_end().unwrap_or(now), EndKnown::Kubelet)
+    } else {
+        (pod.last_end().unwrap_or(bound.at), EndKnown::Refused)
+    };
+    let exit_code = pod
+        .ends()
+        .find(|(name, ended)| *name == container::MAIN && ended.started_at.is_some())
+        .map(|(_, ended)| ended.exit_code);
+    Some(End { at: at.clamp(bound.at, now.max(bound.at)), known, finding, exit_code })
+}
+
+/// In this order: the node's own words, the kernel's, what the agent says, then who stopped it.
+const JUDGES: &[fn(&Case<'_>) -> Option<Finding>] = &[
+    evicted,
+    ceiling,
+    refused_by_the_kubelet,
+    out_of_host_memory,
+    failed_install,
+    agent_says,
+    stopped_before_the_program,
+    deleted,
+    could_not_start,
+    exit_code_alone,
+];
+
+fn evicted(case: &Case<'_>) -> Option<Finding> {
+    (case.pod.reason.as_deref() == Some("Evicted")).then(|| {
+        let words = case.pod.message.as_deref().unwrap_or("no message");
+        Finding::new(Reason::Evicted, format!("node {} evicted the pod: {words}", case.bound.node))
+    })
+}
+
+fn ceiling(case: &Case<'_>) -> Option<Finding> {
+    (case.pod.reason.as_deref() == Some("DeadlineExceeded")).then(|| {
+        let evidence = "the kubelet ended the pod at its activeDeadlineSeconds".to_owned();
+        match case.pod.stop_order {
+            Some(order) => Finding::new(order.reason, evidence),
+            None => Finding::new(Reason::CeilingReached, evidence),
+        }
+    })
+}
+
+fn refused_by_the_kubelet(case: &Case<'_>) -> Option<Finding> {
+    let reason = case.pod.reason.as_deref()?;
+    (!case.pod.has_started() && !case.pod.deletion_requested).then(|| {
+        let words = case.pod.message.as_deref().unwrap_or("no message");
+        Finding::new(Reason::NodeRefusedPod, format!("node {} refused the pod: {reason}: {words}", case.bound.node))
+    })
+}
+
+fn out_of_host_memory(case: &Case<'_>) -> Option<Finding> {
+    let (name, _) = case.pod.ends().find(|(_, ended)| ended.reason == "OOMKilled")?;
+    Some(Finding::new(Reason::HostOutOfMemory, format!("the kernel killed a process of container {name} for memory")))
+}
+
+fn failed_install(case: &Case<'_>) -> Option<Finding> {
+    let ended = failure_of(case.pod, container::INSTALL)?;
+    (!case.pod.deletion_requested)
+        .then(|| Finding::new(Reason::AgentFailed, format!("{} failed: {}", container::INSTALL, words_of(ended))))
+}
+
+/// The agent's own verdict, of the first container that gave one other than success. A stop
+/// signal from outside is named by whoever sent it.
+fn agent_says(case: &Case<'_>) -> Option<Finding> {
+    let (name, ended, reason) = case.pod.ends().find_map(|(name, ended)| {
+        let reason = ended.report.as_ref()?.reason?;
+        (name == container::MAIN || !reason.is_success()).then_some((name, ended, reason))
+    })?;
+    if reason == Reason::PodDeleted {
+        return None;
+    }
+    let evidence = ended.report.as_ref().map(|report| report.evidence.clone()).unwrap_or_default();
+    let evidence = if evidence.is_empty() { format!("container {name} ended") } else { evidence };
+    let evidence = match reason.payer() {
+        crate::reason::Payer::Infrastructure => format!("node {}: {evidence}", case.bound.node),
+        crate::reason::Payer::User => evidence,
+    };
+    Some(Finding::new(reason, evidence))
+}
+
+fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
+    let order = case.pod.stop_order?;
+    let evidence = match (order.reason, case.pod.held_up()) {
+        (Reason::StartupTimeout, Some((name, word, message))) => {
+            format!("container {name} could not start: {word}: {message}")
+        }
+        _ => format!("the stop was ordered at {}", order.at),
+    };
+    let reason = match (order.reason, case.pod.held_up()) {
+        (Reason::StartupTimeout, Some((_, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName", _))) => {
+            Reason::ImagePullFailed
+        }
+        (Reason::StartupTimeout, Some((_, "CreateContainerConfigError" | "CreateContainerError", _))) => {
+            Reason::ContainerCreateFailed
+        }
+        (reason, _) => reason,
+    };
+    Some(Finding::new(reason, evidence))
+}
+
+fn deleted(case: &Case<'_>) -> Option<Finding> {
+    case.pod.deletion_requested.then(|| match case.holder {
+        HolderPresence::Gone => Finding::new(Reason::HolderDeleted, "the job was deleted"),
+        HolderPresence::Present => Finding::new(Reason::PodDeleted, format!("pod {} was deleted", case.pod.name)),
+    })
+}
+
+fn could_not_start(case: &Case<'_>) -> Option<Finding> {
+    let (name, ended) = case
+        .pod
+        .ends()
+        .find(|(_, ended)| matches!(ended.reason.as_str(), "StartError" | "ContainerCannotRun" | "ContainerStatusUnknown"))?;
+    Some(Finding::new(
+        Reason::AgentFailed,
+        format!("node {}: container {name} could not start: {}", case.bound.node, words_of(ended)),
+    ))
+}
+
+fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {
+    if let Some(ended) = failure_of(case.pod, container::PREFLIGHT) {
+        return Some(Finding::new(Reason::AgentFailed, format!("preflight left no report: {}", words_of(ended))));
+    }
+    let (_, ended) = case.pod.ends().find(|(name, _)| *name == container::MAIN)?;
+    let ran = match (ended.started_at, ended.finished_at) {
+        (Some(start), Some(end)) => format!(" after {}", duration::format(end.duration_since(start))),
+        _ => String::new(),
+    };
+    Some(match ended.exit_code {
+        0 => Finding::new(Reason::Completed, format!("exit code 0{ran}")),
+        code => Finding::new(Reason::CommandFailed, format!("exit code {code}{ran}, the agent left no report")),
+    })
+}
+
+fn unexplained(case: &Case<'_>) -> Finding {
+    Finding::new(Reason::PodLost, format!("pod {} ended on node {} without a word", case.pod.name, case.bound.node))
+}
+
+fn failure_of<'a>(pod: &'a PodFacts, name: &str) -> Option<&'a Ended> {
+    pod.ends().find(|(ended, _)| *ended == name).map(|(_, ended)| ended).filter(|ended| ended.exit_code != 0)
+}
+
+fn words_of(ended: &Ended) -> String {
+    format!("{}, exit code {}: {}", ended.reason, ended.exit_code, ended.message.trim())
+}

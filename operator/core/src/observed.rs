@@ -1,0 +1,141 @@
+//! What the controller saw in one pass. Pure values; [`crate::decide`] reads them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{
+    catalog::Catalog,
+    lease::{Held, LeaseState, Terms},
+    money::Money,
+    pod::PodFacts,
+    reason::Reason,
+    status::Status,
+};
+
+/// The object that holds leases.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holder {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Everything that a decision depends on, besides the specification and the time.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    /// The holder's object; `None` once it is gone.
+    pub object: Option<Object>,
+    /// The lease that is not final yet.
+    pub lease: Option<LeaseFacts>,
+    /// All pods of the holder, those that have ended included.
+    pub pods: Vec<PodFacts>,
+    /// Runs of this name in the ledger; read when the object is new or its `rerun` changed, as
+    /// [`needs_ledger`] says.
+    pub ledger: Vec<PastRun>,
+    /// Why the API server refused the pod of the open lease.
+    pub pod_refused: Option<String>,
+    /// Cards, prices and free places.
+    pub market: &'a Market,
+}
+
+/// Whether a decision must know the ledger: for an object without status, and for a new run.
+#[must_use]
+pub fn needs_ledger(status: &Status, rerun: i64) -> bool {
+    status.observed_generation < 0 || status.rerun != rerun
+}
+
+/// The holder's object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Which object of that name.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its deletion was requested, or it is being replaced.
+    pub deletion_requested: bool,
+    /// The last status.
+    pub status: Status,
+}
+
+/// A lease that is not final.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseFacts {
+    /// What was fixed at the reservation.
+    pub terms: Terms,
+    /// The uid of the holder's object.
+    pub holder_uid: String,
+    /// Where it stands.
+    pub state: LeaseState,
+    /// The pod that holds, once recorded.
+    pub pod_uid: Option<String>,
+    /// The node, once recorded.
+    pub node: Option<String>,
+    /// Since when, once recorded.
+    pub held: Option<Held>,
+    /// When it was written.
+    pub created_at: Timestamp,
+}
+
+/// A run in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRun {
+    /// The uid of the object that ran it.
+    pub holder_uid: String,
+    /// Which run.
+    pub rerun: i64,
+    /// The attempt.
+    pub attempt: u32,
+    /// The lease's name.
+    pub lease: String,
+    /// Whether cards were held.
+    pub was_held: bool,
+    /// Why it was released, when it is closed.
+    pub reason: Option<Reason>,
+    /// When it was released.
+    pub ended_at: Option<Timestamp>,
+    /// What it cost.
+    pub charged: Money,
+    /// The currency.
+    pub currency: String,
+}
+
+/// Cards, prices and free places.
+#[derive(Clone, Debug, Default)]
+pub struct Market {
+    /// Known cards, built-in and from `GpuCard` objects.
+    pub catalog: Catalog,
+    /// Prices by card id.
+    pub prices: BTreeMap<String, Price>,
+    /// Nodes with cards.
+    pub nodes: Vec<NodeSupply>,
+}
+
+/// What a card costs here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// One hour of one card.
+    pub per_hour: Money,
+    /// Its currency.
+    pub currency: String,
+}
+
+/// A node with cards of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSupply {
+    /// The node's name.
+    pub name: String,
+    /// The card's id; `None` when its labels name no known card.
+    pub card: Option<String>,
+    /// Cards that the device plugin offers.
+    pub allocatable: u32,
+    /// Cards that no pod holds or is about to hold.
+    pub free: u32,
+    /// Ready and open for new pods.
+    pub open: bool,
+    /// CPU that pods can have, in thousandths of a core.
+    pub cpu_millis: i64,
+    /// Memory that pods can have, in bytes.
+    pub memory_bytes: i64,
+}

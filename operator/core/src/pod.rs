@@ -1,0 +1,169 @@
+//! What a pod tells, as rules read it. Pure values; the controller fills them from the wire.
+//! [`crate::diagnosis`] explains them.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{reason::Reason, report::Report};
+
+/// Names of the containers that leasehold puts into a pod.
+pub mod container {
+    /// Copies the agent into the pod.
+    pub const INSTALL: &str = "agent-install";
+    /// Checks the cards.
+    pub const PREFLIGHT: &str = "preflight";
+    /// Runs the program.
+    pub const MAIN: &str = "main";
+}
+
+/// A pod of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Name, which is also its lease's.
+    pub name: String,
+    /// Which object of that name.
+    pub uid: String,
+    /// For preconditions.
+    pub resource_version: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Node and time of its binding.
+    pub bound: Option<Bound>,
+    /// Why the scheduler has not bound it.
+    pub scheduler_says: Option<String>,
+    /// Somebody asked for its deletion.
+    pub deletion_requested: bool,
+    /// Our finalizer is on it.
+    pub metered: bool,
+    /// The stop that was ordered.
+    pub stop_order: Option<StopOrder>,
+    /// The running time that the agent was told.
+    pub runtime_told: Option<SignedDuration>,
+    /// The kubelet's own deadline, counted from the binding.
+    pub ceiling: Option<SignedDuration>,
+    /// All containers have ended and none will start.
+    pub is_over: bool,
+    /// The pod's own reason, for example `Evicted` or `DeadlineExceeded`.
+    pub reason: Option<String>,
+    /// The pod's own message.
+    pub message: Option<String>,
+    /// Containers in the order in which they start.
+    pub containers: Vec<ContainerFacts>,
+}
+
+/// A stop that the operator ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopOrder {
+    /// Why.
+    pub reason: Reason,
+    /// When, by the operator's clock.
+    pub at: Timestamp,
+}
+
+/// A binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The node.
+    pub node: String,
+    /// When, by the API server's clock.
+    pub at: Timestamp,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerFacts {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub state: ContainerState,
+}
+
+/// What a container does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Not started; why, in the kubelet's words.
+    Waiting {
+        /// One word, for example `ErrImagePull`.
+        reason: String,
+        /// The rest.
+        message: String,
+    },
+    /// Started.
+    Running {
+        /// When.
+        started_at: Option<Timestamp>,
+    },
+    /// Ended.
+    Ended(Ended),
+}
+
+/// The end of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When it had started.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+    /// Its exit code.
+    pub exit_code: i32,
+    /// The kubelet's word, for example `OOMKilled`, `Error`, `StartError`.
+    pub reason: String,
+    /// The termination message as it is.
+    pub message: String,
+    /// The agent's report, when the termination message is one.
+    pub report: Option<Report>,
+}
+
+impl PodFacts {
+    /// The container with this name.
+    #[must_use]
+    pub fn container(&self, name: &str) -> Option<&ContainerState> {
+        self.containers.iter().find(|container| container.name == name).map(|container| &container.state)
+    }
+
+    /// When the program started.
+    #[must_use]
+    pub fn running_at(&self) -> Option<Timestamp> {
+        match self.container(container::MAIN)? {
+            ContainerState::Running { started_at } => *started_at,
+            ContainerState::Ended(ended) => ended.started_at,
+            ContainerState::Waiting { .. } => None,
+        }
+    }
+
+    /// When the last container ended, as far as the kubelet said.
+    #[must_use]
+    pub fn last_end(&self) -> Option<Timestamp> {
+        self.ends().filter_map(|(_, ended)| ended.finished_at).max()
+    }
+
+    /// Whether any container has started.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.containers.iter().any(|container| match &container.state {
+            ContainerState::Waiting { .. } => false,
+            ContainerState::Running { .. } => true,
+            ContainerState::Ended(ended) => ended.started_at.is_some(),
+        })
+    }
+
+    /// Containers that have ended, in starting order.
+    pub fn ends(&self) -> impl Iterator<Item = (&str, &Ended)> {
+        self.containers.iter().filter_map(|container| match &container.state {
+            ContainerState::Ended(ended) => Some((container.name.as_str(), ended)),
+            ContainerState::Waiting { .. } | ContainerState::Running { .. } => None,
+        })
+    }
+
+    /// The first container that waits with a reason other than its turn.
+    #[must_use]
+    pub fn held_up(&self) -> Option<(&str, &str, &str)> {
+        self.containers.iter().find_map(|container| match &container.state {
+            ContainerState::Waiting { reason, message }
+                if !reason.is_empty() && reason != "PodInitializing" && reason != "ContainerCreating" =>
+            {
+                Some((container.name.as_str(), reason.as_str(), message.as_str()))
+            }
+            ContainerState::Waiting { .. } | ContainerState::Running { .. } | ContainerState::Ended(_) => None,
+        })
+    }
+}

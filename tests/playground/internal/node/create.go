@@ -1,0 +1,189 @@
+// Package node makes real nodes: kubelet, containerd, runc and CNI from
+// unpacked distribution packages, in namespaces of their own.
+//
+// create.go writes a node's files and starts it from the host; init.go is the
+// first process inside and supervises the rest; configuration.go has the files;
+// plugin.go offers the simulated cards; images.go brings images in.
+//
+// A node has its own PID namespace: when its first process ends, the kernel
+// ends all the others, and with them go mounts, network and interfaces.
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"leasehold.dev/playground/internal/card"
+	"leasehold.dev/playground/internal/cgroup"
+	"leasehold.dev/playground/internal/controlplane"
+	"leasehold.dev/playground/internal/network"
+	"leasehold.dev/playground/internal/place"
+	"leasehold.dev/playground/internal/process"
+)
+
+// Specification is what the first process of a node has to know.
+type Specification struct {
+	Name       string   `json:"name"`
+	Playground string   `json:"playground"`
+	Directory  string   `json:"directory"`
+	Binary     string   `json:"binary"`
+	Packages   string   `json:"packages"`
+	Peer       string   `json:"peer"`
+	Address    string   `json:"address"`
+	Gateway    string   `json:"gateway"`
+	Pods       string   `json:"pods"`
+	Advertise  string   `json:"advertise"`
+	MTU        int      `json:"mtu"`
+	Labels     []string `json:"labels"`
+}
+
+// Request is one node to create.
+type Request struct {
+	Name      string
+	Place     place.Place
+	Binary    string
+	Packages  string
+	Link      network.Link
+	Advertise net.IP
+	// Port of the API server, the same inside and outside.
+	Port      int
+	Inventory card.Inventory
+}
+
+// hidden are directories that the node covers with its own.
+var hidden = []string{"/run", "/var/run", "/var/lib", "/var/log", "/proc"}
+
+// Check finds what would make a node fail later with a less clear message.
+func Check(at place.Place, binary, packages string) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("--nodes needs root (containers, namespaces, mounts); --simulated-nodes does not")
+	}
+	if packages == "" {
+		return fmt.Errorf("--packages is missing: --nodes runs containerd, runc and CNI from a directory of unpacked packages, see the README")
+	}
+	for _, file := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc", "usr/sbin/iptables-nft", "usr/lib/cni/bridge"} {
+		if _, err := os.Stat(filepath.Join(packages, file)); err != nil {
+			return fmt.Errorf("--packages %s lacks %s: unpack the packages that the README lists", packages, file)
+		}
+	}
+	for _, name := range []string{"nvidia-smi", "pause"} {
+		if _, err := os.Stat(beside(binary, name)); err != nil {
+			return fmt.Errorf("%s is not beside the playground binary: build all programs of the module into one directory: %w", name, err)
+		}
+	}
+	for _, directory := range hidden {
+		for what, path := range map[string]string{"--dir": at.Directory, "--packages": packages, "the binary": binary} {
+			if path == directory || strings.HasPrefix(path, directory+"/") {
+				return fmt.Errorf("%s is %s, but nodes have their own %s: choose another place", what, path, directory)
+			}
+		}
+	}
+	return nil
+}
+
+func beside(binary, name string) string { return filepath.Join(filepath.Dir(binary), name) }
+
+// Create writes the files of a node and starts it.
+func Create(request Request, credentials *controlplane.Credentials) (place.Node, error) {
+	at, name := request.Place, request.Name
+	specification := Specification{
+		Name: name, Playground: at.ID, Directory: at.Node(name), Binary: request.Binary, Packages: request.Packages,
+		Peer: request.Link.Peer, Address: request.Link.Address.String(), Gateway: request.Link.HostAddress.String(),
+		Pods: request.Link.Pods.String(), Advertise: request.Advertise.String(), MTU: request.Link.MTU,
+	}
+	for label, value := range request.Inventory.Labels() {
+		specification.Labels = append(specification.Labels, label+"="+value)
+	}
+	if err := writeFiles(request, specification, credentials); err != nil {
+		return place.Node{}, err
+	}
+	if err := cgroup.Create(specification.cgroup() + "/system"); err != nil {
+		return place.Node{}, err
+	}
+	identity, err := process.Start(process.Command{
+		Name: name, Path: request.Binary, Arguments: []string{"node-init", at.Node(name, "node.json")},
+		Log:        at.Log(name),
+		Namespaces: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
+	}, at.ID)
+	if err != nil {
+		return place.Node{}, err
+	}
+	node := place.Node{
+		Name: name, Address: specification.Address, Pods: specification.Pods, Init: identity,
+		Scenario: at.Node(name, "scenario.json"), Interface: request.Link.Host,
+	}
+	if err := at.Change(func(r *place.Record) { r.Nodes = append(r.Nodes, node) }); err != nil {
+		return place.Node{}, err
+	}
+	if err := network.IP("link", "set", request.Link.Peer, "netns", fmt.Sprint(identity.PID)); err != nil {
+		return place.Node{}, fmt.Errorf("node %s, see %s: %w", name, at.Log(name), err)
+	}
+	return node, nil
+}
+
+func (s Specification) cgroup() string { return cgroup.Root(s.Playground) + "/" + s.Name }
+
+func (s Specification) path(elements ...string) string {
+	return filepath.Join(append([]string{s.Directory}, elements...)...)
+}
+
+func writeFiles(request Request, specification Specification, credentials *controlplane.Credentials) error {
+	at, name := request.Place, request.Name
+	server := fmt.Sprintf("https://%s:%d", request.Advertise, request.Port)
+	if err := credentials.WriteKubeconfig(server, "system:node:"+name, []string{"system:nodes"}, "nodes", name, "kubeconfig"); err != nil {
+		return err
+	}
+	if err := credentials.WriteKubelet(name, request.Link.Address, "nodes", name); err != nil {
+		return err
+	}
+	inventory, err := json.MarshalIndent(request.Inventory, "", "  ")
+	if err != nil {
+		return fmt.Errorf("failed to encode the cards of %s: %w", name, err)
+	}
+	encoded, err := json.MarshalIndent(specification, "", "  ")
+	if err != nil {
+		return fmt.Errorf("failed to encode node %s: %w", name, err)
+	}
+	// The node has its own /run, where this may be a link to.
+	resolver, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return fmt.Errorf("failed to read the resolver configuration: %w", err)
+	}
+	for file, content := range map[string][]byte{
+		"node.json":              encoded,
+		"resolv.conf":            resolver,
+		"kubelet.yaml":           specification.kubelet(at.Path("pki", "cluster-ca.crt")),
+		"containerd.toml":        specification.containerd(),
+		"cni/10-bridge.conflist": specification.bridge(),
+		"gpu/cards.json":         inventory,
+		"gpu/scenario.json":      []byte("{}\n"),
+	} {
+		if err := at.Write(content, 0o644, "nodes", name, file); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink("gpu/scenario.json", at.Node(name, "scenario.json")); err != nil {
+		return fmt.Errorf("failed to link the scenario of %s: %w", name, err)
+	}
+	simulator, err := os.ReadFile(beside(request.Binary, "nvidia-smi"))
+	if err != nil {
+		return fmt.Errorf("failed to read the nvidia-smi simulator: %w", err)
+	}
+	if err := at.Write(simulator, 0o755, "nodes", name, "nvidia-smi"); err != nil {
+		return err
+	}
+	for link, target := range map[string]string{"iptables": "iptables-nft", "ip6tables": "ip6tables-nft", "iptables-save": "iptables-nft-save", "iptables-restore": "iptables-nft-restore"} {
+		if err := os.MkdirAll(at.Node(name, "bin"), 0o755); err != nil {
+			return fmt.Errorf("failed to make the programs of %s: %w", name, err)
+		}
+		if err := os.Symlink(filepath.Join(request.Packages, "usr/sbin", target), at.Node(name, "bin", link)); err != nil {
+			return fmt.Errorf("failed to link %s for %s: %w", link, name, err)
+		}
+	}
+	return writePauseImage(beside(request.Binary, "pause"), at, name)
+}

@@ -1,0 +1,121 @@
+// Package simulated keeps Node objects without machines ready and plays the
+// kubelet for pods that are bound to them. It stands in for real nodes where
+// only scheduling and pod life matter.
+//
+// nodes.go has the nodes, pods.go the pods.
+package simulated
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"maps"
+	"strconv"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"leasehold.dev/playground/internal/card"
+)
+
+const (
+	leaseNamespace = "kube-node-lease"
+	// heartbeat is well within the 50 seconds after which a node counts as lost.
+	heartbeat = 15 * time.Second
+)
+
+// Node is a simulated node and its cards.
+type Node struct {
+	Name      string         `json:"name"`
+	Inventory card.Inventory `json:"inventory"`
+}
+
+// Run creates the nodes and keeps them alive until the context ends.
+func Run(ctx context.Context, client kubernetes.Interface, nodes []Node) error {
+	owned := map[string]bool{}
+	for _, node := range nodes {
+		if err := create(ctx, client, node); err != nil {
+			return err
+		}
+		owned[node.Name] = true
+	}
+	go keepAlive(ctx, client, nodes)
+	return playKubelet(ctx, client, owned)
+}
+
+func create(ctx context.Context, client kubernetes.Interface, node Node) error {
+	now := meta.Now()
+	labels := map[string]string{
+		core.LabelHostname: node.Name, core.LabelOSStable: "linux", core.LabelArchStable: "amd64",
+		"playground.leasehold.dev/simulated": "true",
+	}
+	maps.Copy(labels, node.Inventory.Labels())
+	capacity := core.ResourceList{
+		core.ResourceCPU: resource.MustParse("64"), core.ResourceMemory: resource.MustParse("512Gi"),
+		core.ResourceEphemeralStorage: resource.MustParse("1Ti"), core.ResourcePods: resource.MustParse("250"),
+	}
+	if cards := len(node.Inventory.Cards); cards > 0 {
+		capacity["nvidia.com/gpu"] = resource.MustParse(strconv.Itoa(cards))
+	}
+	condition := func(kind core.NodeConditionType, status core.ConditionStatus, reason string) core.NodeCondition {
+		return core.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	}
+	_, err := client.CoreV1().Nodes().Create(ctx, &core.Node{
+		ObjectMeta: meta.ObjectMeta{Name: node.Name, Labels: labels},
+		Status: core.NodeStatus{
+			Capacity: capacity, Allocatable: capacity,
+			Conditions: []core.NodeCondition{
+				condition(core.NodeReady, core.ConditionTrue, "KubeletReady"),
+				condition(core.NodeMemoryPressure, core.ConditionFalse, "KubeletHasSufficientMemory"),
+				condition(core.NodeDiskPressure, core.ConditionFalse, "KubeletHasNoDiskPressure"),
+				condition(core.NodePIDPressure, core.ConditionFalse, "KubeletHasSufficientPID"),
+			},
+			Addresses: []core.NodeAddress{{Type: core.NodeHostName, Address: node.Name}},
+			NodeInfo:  core.NodeSystemInfo{KubeletVersion: "v1.36.2", OperatingSystem: "linux", Architecture: "amd64", OSImage: "simulated", ContainerRuntimeVersion: "simulated://1"},
+		},
+	}, meta.CreateOptions{})
+	if err != nil && !errors.IsAlreadyExists(err) {
+		return fmt.Errorf("failed to create node %s: %w", node.Name, err)
+	}
+	return beat(ctx, client, node.Name)
+}
+
+// keepAlive renews the nodes' leases, spread over the period.
+func keepAlive(ctx context.Context, client kubernetes.Interface, nodes []Node) {
+	for ctx.Err() == nil {
+		for _, node := range nodes {
+			if err := beat(ctx, client, node.Name); err != nil && ctx.Err() == nil {
+				log.Print(err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(heartbeat / time.Duration(len(nodes))):
+			}
+		}
+	}
+}
+
+func beat(ctx context.Context, client kubernetes.Interface, node string) error {
+	now, seconds := meta.NowMicro(), int32(40)
+	leases := client.CoordinationV1().Leases(leaseNamespace)
+	lease, err := leases.Get(ctx, node, meta.GetOptions{})
+	if errors.IsNotFound(err) {
+		_, err = leases.Create(ctx, &coordination.Lease{
+			ObjectMeta: meta.ObjectMeta{Name: node},
+			Spec:       coordination.LeaseSpec{HolderIdentity: &node, LeaseDurationSeconds: &seconds, RenewTime: &now},
+		}, meta.CreateOptions{})
+	} else if err == nil {
+		lease.Spec.RenewTime = &now
+		_, err = leases.Update(ctx, lease, meta.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("failed to renew the lease of node %s: %w", node, err)
+	}
+	return nil
+}

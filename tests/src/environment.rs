@@ -1,0 +1,57 @@
+//! Where `make setup` put what tests need. The only place that reads environment variables.
+
+use std::path::PathBuf;
+
+/// Programs and images, as `tests/setup/env` exports them.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// The playground's program.
+    pub playground: PathBuf,
+    /// The operator's program.
+    pub operator: PathBuf,
+    /// Unpacked packages with the container runtime; needed for real nodes.
+    pub packages: Option<PathBuf>,
+    /// An image with Python; needed for real nodes.
+    pub base_image: Option<PathBuf>,
+    /// The agent's image; needed for real nodes.
+    pub agent_image: Option<PathBuf>,
+    /// The folder for everything that is kept.
+    pub cache: PathBuf,
+}
+
+/// What is missing, and how to get it.
+#[derive(Debug, thiserror::Error)]
+#[error("{variable} is not set: run `make {target}`, or `eval \"$(tests/setup/env)\"` after `make setup`")]
+pub struct Missing {
+    variable: &'static str,
+    target: &'static str,
+}
+
+impl Environment {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A variable that is not set.
+    pub fn read(target: &'static str) -> Result<Self, Missing> {
+        let needed = |variable| path(variable).ok_or(Missing { variable, target });
+        Ok(Self {
+            playground: needed("LEASEHOLD_PLAYGROUND")?,
+            operator: needed("LEASEHOLD_OPERATOR")?,
+            packages: path("LEASEHOLD_PACKAGES"),
+            base_image: path("LEASEHOLD_BASE_IMAGE"),
+            agent_image: path("LEASEHOLD_AGENT_IMAGE"),
+            cache: needed("LEASEHOLD_CACHE")?,
+        })
+    }
+}
+
+/// The value of a variable that changes what a program does.
+#[must_use]
+pub fn setting(variable: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "this is the one module that reads the environment")]
+    std::env::var(variable).ok().filter(|value| !value.is_empty())
+}
+
+fn path(variable: &'static str) -> Option<PathBuf> {
+    setting(variable).map(PathBuf::from)
+}

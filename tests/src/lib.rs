@@ -1,0 +1,12 @@
+//! What tests and the demo share: a control plane to run against, the operator as a process, and
+//! waiting for what shall come true.
+//!
+//! [`playground`] starts and stops control planes, [`operator`] starts and kills the operator,
+//! [`waiting`] waits, [`suite`] runs the tests of one level, [`environment`] says where
+//! everything lies.
+
+pub mod environment;
+pub mod operator;
+pub mod playground;
+pub mod suite;
+pub mod waiting;

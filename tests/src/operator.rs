@@ -1,0 +1,90 @@
+//! The operator as a process with its own account's rights, to be started, killed and started
+//! again.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::json;
+
+use crate::playground::{AGENT_IMAGE, Playground};
+
+/// A running operator; killed when dropped.
+#[derive(Debug)]
+pub struct Operator {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Operator {
+    /// Starts it with a kubeconfig of the account that `charts/leasehold/rbac.yaml` gives it.
+    ///
+    /// # Errors
+    /// An account that is not there, or a program that does not start.
+    pub fn start(playground: &Playground) -> Result<Self, Box<dyn std::error::Error>> {
+        let kubeconfig = playground.directory().join("operator.kubeconfig");
+        std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;
+        let log = playground.directory().join("operator.log");
+        Ok(Self { child: spawn(&playground.environment().operator, &kubeconfig, &log)?, log })
+    }
+
+    /// Ends it without a chance to clean up.
+    ///
+    /// # Errors
+    /// A process that cannot be signalled.
+    pub fn kill(mut self) -> std::io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(|_| ())
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// What it said so far.
+    #[must_use]
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(program: &Path, kubeconfig: &Path, log: &Path) -> std::io::Result<Child> {
+    let log = File::options().create(true).append(true).open(log)?;
+    Command::new(program)
+        .args(["run", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
+        .arg(kubeconfig)
+        .env("RUST_LOG", "info,leasehold=debug")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+}
+
+/// The administrator's kubeconfig with a token of the operator's account in place of its own
+/// identity.
+fn own_kubeconfig(playground: &Playground) -> Result<String, Box<dyn std::error::Error>> {
+    let token = playground.kubectl(&["create", "token", "leasehold", "-n", "leasehold-system", "--duration=24h"])?;
+    let admin: serde_json::Value = serde_json::from_str(&playground.kubectl(&["config", "view", "--raw", "-o", "json"])?)?;
+    let cluster = admin.pointer("/clusters/0/cluster").cloned().ok_or("the kubeconfig has no cluster")?;
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "operator",
+        "clusters": [{"name": "playground", "cluster": cluster}],
+        "users": [{"name": "operator", "user": {"token": token.trim()}}],
+        "contexts": [{"name": "operator", "context": {"cluster": "playground", "user": "operator"}}],
+    })
+    .to_string())
+}
+
