@@ -1,5 +1,6 @@
 //! `GpuCard` as it is on the wire: a price, and what the built-in catalog does not know. Pure data.
 //! [`crate::market`] makes prices and catalog entries of it.
+#![expect(clippy::duplicated_attributes, reason = "each column of the derive has the same keys")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -47,14 +48,14 @@ pub struct GpuCardSpec {
     #[schemars(schema_with = "shapes::aliases")]
     pub aliases: Vec<String>,
 
-    /// Names as `nvidia-smi --query-gpu=name` prints them; they replace the built-in ones. Needed
-    /// for a card that is not built in. Example: `["NVIDIA GeForce RTX 4090"]`.
+    /// Names as `nvidia-smi --query-gpu=name` prints them. Default: the built-in ones; needed for
+    /// a card that is not built in. Example: `["NVIDIA GeForce RTX 4090"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::products")]
     pub products: Vec<String>,
 
-    /// Nominal memory in whole gibibytes; it replaces the built-in one. Needed for a card that is
-    /// not built in. Example: `24Gi`.
+    /// Nominal memory in whole gibibytes. Default: the built-in one; needed for a card that is not
+    /// built in. Example: `24Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::card_memory")]
     pub memory: Option<String>,

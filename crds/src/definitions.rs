@@ -13,6 +13,7 @@ use crate::{
     card::GpuCard,
     job::GpuJob,
     lease::GpuLease,
+    market::LONGEST_CARD_ID,
     schema::{rule, says},
 };
 
@@ -36,7 +37,9 @@ impl Definition {
                 root.insert("x-kubernetes-validations".to_owned(), Value::from(root_rules));
                 root.remove("title");
             }
-            if let Some(status) = schema.pointer_mut("/properties/status").and_then(Value::as_object_mut) {
+            if let Some(status) =
+                schema.pointer_mut("/properties/status").and_then(Value::as_object_mut)
+            {
                 status.insert("default".to_owned(), first_status.clone());
             }
         }
@@ -62,11 +65,20 @@ pub fn definitions() -> Vec<Definition> {
             &[rule(&format!("size(self.metadata.name) <= {longest}"), says::NAME)],
             &unseen,
         ),
-        Definition::new(&GpuCard::crd(), &[rule("size(self.metadata.name) <= 63", says::CARD_ID)], &unseen),
+        Definition::new(
+            &GpuCard::crd(),
+            &[rule(&format!("size(self.metadata.name) <= {LONGEST_CARD_ID}"), says::CARD_ID)],
+            &unseen,
+        ),
         Definition::new(
             &GpuLease::crd(),
             &[
-                rule(&format!("!({final_states}) || (has(self.status) && self.status == oldSelf.status)"), says::FINAL),
+                rule(
+                    &format!(
+                        "!({final_states}) || (has(self.status) && self.status == oldSelf.status)"
+                    ),
+                    says::FINAL,
+                ),
                 rule(
                     "!(has(oldSelf.status) && oldSelf.status.state == 'Held') || (has(self.status) && self.status.state in ['Held', 'Closed'])",
                     says::NO_WAY_BACK,
@@ -103,7 +115,8 @@ fn clean(schema: &mut Value) {
 /// Joins the lines of a field comment; blank lines stay paragraphs.
 fn describe_in_lines(fields: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = fields.get_mut("description") {
-        *text = text.split("\n\n").map(|part| part.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
+        *text =
+            text.split("\n\n").map(|part| part.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
     }
 }
 
@@ -111,7 +124,10 @@ fn describe_in_lines(fields: &mut Map<String, Value>) {
 pub fn files() -> Result<Vec<(String, String)>, serde_yaml::ser::Error> {
     let mut files = Vec::new();
     for definition in definitions() {
-        files.push((format!("{}.yaml", definition.plural), serde_yaml::to_string(&definition.object)?));
+        files.push((
+            format!("{}.yaml", definition.plural),
+            serde_yaml::to_string(&definition.object)?,
+        ));
     }
     files.push(("API.md".to_owned(), crate::reference::reference()));
     Ok(files)

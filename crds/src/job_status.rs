@@ -105,7 +105,7 @@ pub struct Effective {
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Lease {
-    /// Name of the GpuLease and of its pod.
+    /// Name of the `GpuLease` and of its pod.
     #[schemars(schema_with = "schema::name")]
     pub name: String,
     /// The card's id.
@@ -248,7 +248,7 @@ pub struct Pause {
     /// When the choice is made again.
     #[schemars(schema_with = "schema::instant")]
     pub until: String,
-    /// Why the last pod did not get one: PodUnbound or PodRefused.
+    /// Why the last pod did not get one: `PodUnbound` or `PodRefused`.
     #[schemars(schema_with = "schema::reason")]
     pub reason: String,
     /// The words of the scheduler or the API server.

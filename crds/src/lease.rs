@@ -1,5 +1,6 @@
 //! `GpuLease` as it is on the wire: one line of the ledger. Pure data.
 //! [`crate::ledger`] maps it to and from the core's values.
+#![expect(clippy::duplicated_attributes, reason = "each column of the derive has the same keys")]
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -146,7 +147,8 @@ pub struct GpuLeaseStatus {
 }
 
 fn lease_state(_: &mut SchemaGenerator) -> Schema {
-    let names: Vec<_> = leasehold_core::lease::LeaseState::ALL.iter().map(|state| state.name()).collect();
+    let names: Vec<_> =
+        leasehold_core::lease::LeaseState::ALL.iter().map(|state| state.name()).collect();
     json_schema!({"type": "string", "enum": names})
 }
 

@@ -153,7 +153,8 @@ pub fn lease_facts(lease: &GpuLease) -> Result<Option<LeaseFacts>, Unreadable> {
     }
     let status = lease.status.clone().unwrap_or_default();
     let at = |field: &'static str, text: Option<&String>| {
-        text.map(|text| read::instant(text).ok_or_else(|| unreadable(lease, field, text))).transpose()
+        text.map(|text| read::instant(text).ok_or_else(|| unreadable(lease, field, text)))
+            .transpose()
     };
     let running_at = at("status.runningAt", status.running_at.as_ref())?;
     let held = at("status.heldAt", status.held_at.as_ref())?.map(|at| Held { at, running_at });
@@ -178,7 +179,9 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
     let status = lease.status.clone().unwrap_or_default();
     let state = state(lease).ok();
     let charged = match (state, status.charged.as_deref()) {
-        (Some(LeaseState::Reserved | LeaseState::Held | LeaseState::Void), None) => Some(Money::ZERO),
+        (Some(LeaseState::Reserved | LeaseState::Held | LeaseState::Void), None) => {
+            Some(Money::ZERO)
+        }
         (_, text) => text.and_then(|text| Money::parse(text).ok()),
     };
     let worst = || Money::parse(&lease.spec.reserved).unwrap_or_default();

@@ -10,28 +10,43 @@ use leasehold_core::{
 
 use crate::{
     card::GpuCard,
-    desire::{Settings, amount, currency, invalid},
+    desire::{Settings, amount, card_names, currency, invalid},
     quantity,
     schema::says,
 };
 
+/// Most characters of a card's id: it is the value of a label.
+pub(crate) const LONGEST_CARD_ID: usize = 63;
+
 /// The price of a card; `None` when it has none.
 pub fn price(card: &GpuCard, settings: &Settings) -> Result<Option<Price>, Finding> {
-    let Some(price) = &card.spec.price else { return Ok(None) };
+    let Some(price) = &card.spec.price else {
+        return Ok(None);
+    };
     let written = price.per_hour.as_str();
-    let per_hour = amount(written).ok_or_else(|| invalid("spec.price.perHour", written, says::PRICE))?;
+    let per_hour =
+        amount(written).ok_or_else(|| invalid("spec.price.perHour", written, says::PRICE))?;
     let currency = currency(price.currency.as_deref(), "spec.price.currency", settings)?;
     Ok(Some(Price { per_hour, currency }))
 }
 
 /// What the object adds to the catalog.
 pub fn catalog_entry(card: &GpuCard) -> Result<Override, Finding> {
+    let id = card.name_any();
+    if id.len() > LONGEST_CARD_ID {
+        return Err(invalid("metadata.name", &id, says::CARD_ID));
+    }
+    if let Some(index) = card.spec.products.iter().position(String::is_empty) {
+        let cure = "write the name that nvidia-smi prints";
+        return Err(invalid(&format!("spec.products[{index}]"), "", cure));
+    }
     let memory = card.spec.memory.as_deref().map(|text| {
-        quantity::whole_gibibytes(text).ok_or_else(|| invalid("spec.memory", text, says::CARD_MEMORY))
+        quantity::whole_gibibytes(text)
+            .ok_or_else(|| invalid("spec.memory", text, says::CARD_MEMORY))
     });
     Ok(Override {
-        id: card.name_any(),
-        aliases: card.spec.aliases.clone(),
+        id,
+        aliases: card_names("spec.aliases", card.spec.aliases.iter().map(String::as_str))?,
         products: card.spec.products.clone(),
         memory_gib: memory.transpose()?,
     })
@@ -41,7 +56,9 @@ pub fn catalog_entry(card: &GpuCard) -> Result<Override, Finding> {
 /// refusal that names the missing fields.
 pub fn with_card(catalog: Catalog, card: &GpuCard) -> Result<Catalog, Finding> {
     let entry = catalog_entry(card)?;
-    catalog.with(entry).map_err(|incomplete| invalid("metadata.name", &card.name_any(), &incomplete.to_string()))
+    catalog
+        .with(entry)
+        .map_err(|incomplete| invalid("metadata.name", &card.name_any(), &incomplete.to_string()))
 }
 
 #[cfg(test)]
@@ -69,7 +86,11 @@ mod tests {
     #[test]
     fn a_bad_price_names_its_field() {
         let refusal = price(&priced("1e2", None), &settings()).unwrap_err();
-        assert!(refusal.evidence.starts_with("spec.price.perHour is \"1e2\": "), "{}", refusal.evidence);
+        assert!(
+            refusal.evidence.starts_with("spec.price.perHour is \"1e2\": "),
+            "{}",
+            refusal.evidence
+        );
     }
 
     #[test]

@@ -47,8 +47,13 @@ pub fn cpu_millis(text: &str) -> Option<i64> {
 #[must_use]
 pub fn whole_gibibytes(text: &str) -> Option<i64> {
     let number = text.strip_suffix("Gi")?;
-    let digits = !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let gibibytes: i64 = if digits { number.parse().ok()? } else { return None };
+    let digits =
+        !number.is_empty() && number.len() <= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+    let gibibytes: i64 = if digits {
+        number.parse().ok()?
+    } else {
+        return None;
+    };
     (gibibytes > 0 && !number.starts_with('0')).then_some(gibibytes)
 }
 
@@ -86,16 +91,19 @@ mod tests {
         ] {
             assert_eq!(memory_bytes(text), Some(bytes), "{text}");
         }
-        for text in
-            ["512m", "16GB", "16gb", "64Gi ", " 1Gi", "16384", "", "Gi", "-1Gi", "1e9", ".5Gi", "1.Gi", "65Ti", "1Pi"]
-        {
+        for text in [
+            "512m", "16GB", "16gb", "64Gi ", " 1Gi", "16384", "", "Gi", "-1Gi", "1e9", ".5Gi",
+            "1.Gi", "65Ti", "1Pi",
+        ] {
             assert_eq!(memory_bytes(text), None, "{text:?}");
         }
     }
 
     #[test]
     fn cpu_is_read_as_kubernetes_reads_it_or_refused() {
-        for (text, millis) in [("8", 8_000), ("0.5", 500), ("500m", 500), ("0.0001", 1), ("1024", 1_024_000)] {
+        for (text, millis) in
+            [("8", 8_000), ("0.5", 500), ("500m", 500), ("0.0001", 1), ("1024", 1_024_000)]
+        {
             assert_eq!(cpu_millis(text), Some(millis), "{text}");
         }
         for text in ["0", "0m", "1.5m", "m", "-1", "1025", "8 ", "eight", ""] {

@@ -26,7 +26,9 @@ pub fn reference() -> String {
 }
 
 fn kind(page: &mut String, definition: &Definition) {
-    let names = |pointer: &str| definition.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let names = |pointer: &str| {
+        definition.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    };
     let _ = write!(
         page,
         "\n## {}\n\n{} Scope: {}. Short name: `{}`.\n",
@@ -36,8 +38,15 @@ fn kind(page: &mut String, definition: &Definition) {
         names("/spec/names/shortNames/0"),
     );
     for part in ["spec", "status"] {
-        let Some(schema) = definition.schema().pointer(&format!("/properties/{part}")) else { continue };
-        let _ = write!(page, "\n### {}.{part}\n\n{}\n", definition.kind, text(schema, "description").trim());
+        let Some(schema) = definition.schema().pointer(&format!("/properties/{part}")) else {
+            continue;
+        };
+        let _ = write!(
+            page,
+            "\n### {}.{part}\n\n{}\n",
+            definition.kind,
+            text(schema, "description").trim()
+        );
         page.push_str("\n| field | type | meaning | constraints |\n|---|---|---|---|\n");
         rows(page, schema, "");
         rules(page, part, schema);
@@ -47,7 +56,9 @@ fn kind(page: &mut String, definition: &Definition) {
 
 fn rows(page: &mut String, schema: &Value, prefix: &str) {
     let required: Vec<&str> = array(schema, "required").iter().filter_map(Value::as_str).collect();
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return;
+    };
     for (name, field) in properties {
         let path = format!("{prefix}{name}");
         let star = if required.contains(&name.as_str()) { "*" } else { "" };
@@ -100,12 +111,16 @@ fn constraints(field: &Value) -> String {
             all.push(format!("{words} {bound}"));
         }
     }
-    let keys: Vec<_> = array(field, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
+    let keys: Vec<_> =
+        array(field, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
     if !keys.is_empty() {
         all.push(format!("unique by {}", keys.join(", ")));
     }
     let said = [Some(field), field.get("items")].into_iter().flatten();
-    all.extend(said.flat_map(|schema| array(schema, "x-kubernetes-validations")).map(|rule| text(rule, "message").to_owned()));
+    all.extend(
+        said.flat_map(|schema| array(schema, "x-kubernetes-validations"))
+            .map(|rule| text(rule, "message").to_owned()),
+    );
     all.join("; ")
 }
 
@@ -122,7 +137,8 @@ fn reasons(page: &mut String) {
             Payer::Infrastructure => "nobody",
         };
         let cure = if reason.cure().is_empty() { "nothing" } else { reason.cure() };
-        let _ = writeln!(page, "| `{reason}` | {} | {pays} | {} |", cell(reason.meaning()), cell(cure));
+        let _ =
+            writeln!(page, "| `{reason}` | {} | {pays} | {} |", cell(reason.meaning()), cell(cure));
     }
 }
 

@@ -21,7 +21,9 @@ pub struct Environment {
 
 /// What is missing, and how to get it.
 #[derive(Debug, thiserror::Error)]
-#[error("{variable} is not set: run `make {target}`, or `eval \"$(tests/setup/env)\"` after `make setup`")]
+#[error(
+    "{variable} is not set: run `make {target}`, or `eval \"$(tests/setup/env)\"` after `make setup`"
+)]
 pub struct Missing {
     variable: &'static str,
     target: &'static str,
@@ -48,7 +50,10 @@ impl Environment {
 /// The value of a variable that changes what a program does.
 #[must_use]
 pub fn setting(variable: &str) -> Option<String> {
-    #[expect(clippy::disallowed_methods, reason = "this is the one module that reads the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one module that reads the environment"
+    )]
     std::env::var(variable).ok().filter(|value| !value.is_empty())
 }
 

@@ -6,6 +6,7 @@
 //! everything lies.
 
 pub mod environment;
+pub mod jobs;
 pub mod operator;
 pub mod playground;
 pub mod suite;

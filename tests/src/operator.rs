@@ -74,9 +74,18 @@ fn spawn(program: &Path, kubeconfig: &Path, log: &Path) -> std::io::Result<Child
 /// The administrator's kubeconfig with a token of the operator's account in place of its own
 /// identity.
 fn own_kubeconfig(playground: &Playground) -> Result<String, Box<dyn std::error::Error>> {
-    let token = playground.kubectl(&["create", "token", "leasehold", "-n", "leasehold-system", "--duration=24h"])?;
-    let admin: serde_json::Value = serde_json::from_str(&playground.kubectl(&["config", "view", "--raw", "-o", "json"])?)?;
-    let cluster = admin.pointer("/clusters/0/cluster").cloned().ok_or("the kubeconfig has no cluster")?;
+    let token = playground.kubectl(&[
+        "create",
+        "token",
+        "leasehold",
+        "-n",
+        "leasehold-system",
+        "--duration=24h",
+    ])?;
+    let admin: serde_json::Value =
+        serde_json::from_str(&playground.kubectl(&["config", "view", "--raw", "-o", "json"])?)?;
+    let cluster =
+        admin.pointer("/clusters/0/cluster").cloned().ok_or("the kubeconfig has no cluster")?;
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Config",
@@ -87,4 +96,3 @@ fn own_kubeconfig(playground: &Playground) -> Result<String, Box<dyn std::error:
     })
     .to_string())
 }
-

@@ -50,14 +50,20 @@ impl Playground {
     ///
     /// # Errors
     /// A step that failed, with its output.
-    pub fn up(environment: &Environment, directory: &Path, shape: Shape<'_>) -> Result<Self, Failure> {
+    pub fn up(
+        environment: &Environment,
+        directory: &Path,
+        shape: Shape<'_>,
+    ) -> Result<Self, Failure> {
         let mut command = Command::new(&environment.playground);
         command.arg("up").arg("--dir").arg(directory);
         command.args(["--nodes", &shape.real_nodes.to_string()]);
         command.args(["--simulated-nodes", &shape.simulated_nodes.to_string()]);
         command.args(["--cards", shape.cards]);
+        command.arg("--catalog").arg(project().join("operator/core/data/cards.csv"));
         if shape.real_nodes > 0 {
-            command.args(environment.packages.iter().flat_map(|root| [Path::new("--packages"), root]));
+            command
+                .args(environment.packages.iter().flat_map(|root| [Path::new("--packages"), root]));
             let images = environment.base_image.iter().chain(&environment.agent_image);
             command.args(images.flat_map(|image| [Path::new("--image"), image]));
         }
@@ -80,7 +86,9 @@ impl Playground {
 
     /// The base image under the names that examples use.
     fn stand_in(&self) -> Result<(), Failure> {
-        let Some(image) = self.environment.base_image.clone() else { return Ok(()) };
+        let Some(image) = self.environment.base_image.clone() else {
+            return Ok(());
+        };
         let image = image.to_string_lossy().into_owned();
         let names = STAND_INS.iter().flat_map(|name| ["--as", name]);
         let arguments: Vec<&str> = ["load-image", &image].into_iter().chain(names).collect();
@@ -91,8 +99,20 @@ impl Playground {
         let project = project();
         let definitions = project.join("crds/generated");
         self.kubectl(&["apply", "--server-side", "-f", &definitions.to_string_lossy()])?;
-        self.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "crd", "gpujobs.leasehold.dev", "gpucards.leasehold.dev", "gpuleases.leasehold.dev"])?;
-        self.kubectl(&["apply", "-f", &project.join("charts/leasehold/rbac.yaml").to_string_lossy()])?;
+        self.kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "--timeout=60s",
+            "crd",
+            "gpujobs.leasehold.dev",
+            "gpucards.leasehold.dev",
+            "gpuleases.leasehold.dev",
+        ])?;
+        self.kubectl(&[
+            "apply",
+            "-f",
+            &project.join("charts/leasehold/rbac.yaml").to_string_lossy(),
+        ])?;
         self.kubectl(&["apply", "-f", &project.join("examples/cards.yaml").to_string_lossy()])?;
         Ok(())
     }
@@ -148,13 +168,29 @@ impl Playground {
     ///
     /// # Errors
     /// An answer other than the object or "not found".
-    pub fn get<T: DeserializeOwned>(&self, namespace: &str, kind: &str, name: &str) -> Result<Option<T>, Failure> {
+    pub fn get<T: DeserializeOwned>(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<T>, Failure> {
         let doing = format!("read {kind} {namespace}/{name}");
-        let text = self.kubectl(&["get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found"])?;
+        let text = self.kubectl(&[
+            "get",
+            kind,
+            name,
+            "-n",
+            namespace,
+            "-o",
+            "json",
+            "--ignore-not-found",
+        ])?;
         if text.trim().is_empty() {
             return Ok(None);
         }
-        serde_json::from_str(&text).map(Some).map_err(|error| Failure { doing, said: error.to_string() })
+        serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| Failure { doing, said: error.to_string() })
     }
 
     /// All objects of a kind in a namespace.
@@ -228,7 +264,12 @@ pub fn project() -> PathBuf {
 ///
 /// # Errors
 /// An exit code other than 0, with what kubectl said.
-pub fn kubectl(program: &Path, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String, Failure> {
+pub fn kubectl(
+    program: &Path,
+    kubeconfig: &Path,
+    arguments: &[&str],
+    input: &str,
+) -> Result<String, Failure> {
     let mut command = Command::new(program);
     command.arg("kubectl").arg("--kubeconfig").arg(kubeconfig).args(arguments);
     answer(&mut command, input, &format!("run kubectl {}", arguments.join(" ")))
@@ -246,20 +287,25 @@ fn answer(command: &mut Command, input: &str, doing: &str) -> Result<String, Fai
         stdin.write_all(input.as_bytes()).map_err(|error| fail(error.to_string()))?;
     }
     let output = child.wait_with_output().map_err(|error| fail(error.to_string()))?;
-    text_of(output).map_err(fail)
+    text_of(&output).map_err(fail)
 }
 
-fn text_of(output: Output) -> Result<String, String> {
+fn text_of(output: &Output) -> Result<String, String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() { Ok(text.into_owned()) } else { Err(format!("{}{}", said.trim(), text.trim())) }
+    if output.status.success() {
+        Ok(text.into_owned())
+    } else {
+        Err(format!("{}{}", said.trim(), text.trim()))
+    }
 }
 
 fn run(command: &mut Command, doing: &str, log: &Path) -> Result<(), Failure> {
     let fail = |said: String| Failure { doing: doing.to_owned(), said };
     let file = std::fs::File::create(log).map_err(|error| fail(error.to_string()))?;
     let errors = file.try_clone().map_err(|error| fail(error.to_string()))?;
-    let status = command.stdout(file).stderr(errors).status().map_err(|error| fail(error.to_string()))?;
+    let status =
+        command.stdout(file).stderr(errors).status().map_err(|error| fail(error.to_string()))?;
     if status.success() {
         Ok(())
     } else {

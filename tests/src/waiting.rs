@@ -12,7 +12,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Panics
 /// When the time is over: with what was waited for and what was seen last.
-pub fn wait_for<T, E: Display>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<T, E>) -> T {
+pub fn wait_for<T, E: Display>(
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> Result<T, E>,
+) -> T {
     #[expect(clippy::disallowed_methods, reason = "waiting for real processes takes real time")]
     let now = Instant::now;
     let start = now();

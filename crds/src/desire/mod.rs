@@ -63,24 +63,37 @@ pub fn desire(job: &GpuJob, settings: &Settings) -> Result<Desired, Finding> {
         cards: cards(&spec.gpu.cards)?,
         count: count(spec.gpu.count)?,
         max_runtime: max_runtime(&spec.max_runtime)?,
-        grace_period: optional("spec.gracePeriod", spec.grace_period.as_deref(), LONGEST_GRACE, says::GRACE_PERIOD)?
-            .unwrap_or(defaults::GRACE_PERIOD),
+        grace_period: optional(
+            "spec.gracePeriod",
+            spec.grace_period.as_deref(),
+            LONGEST_GRACE,
+            says::GRACE_PERIOD,
+        )?
+        .unwrap_or(defaults::GRACE_PERIOD),
         limit: limit(&spec.budget)?,
         currency: currency(spec.budget.currency.as_deref(), "spec.budget.currency", settings)?,
         wish: wish(spec.state.as_deref())?,
-        keep_logs: optional("spec.keepLogs", spec.keep_logs.as_deref(), LONGEST_KEEPING, says::KEEP_LOGS)?
-            .unwrap_or(defaults::KEEP_LOGS),
+        keep_logs: optional(
+            "spec.keepLogs",
+            spec.keep_logs.as_deref(),
+            LONGEST_KEEPING,
+            says::KEEP_LOGS,
+        )?
+        .unwrap_or(defaults::KEEP_LOGS),
     })
 }
 
 /// CPU and memory of a specification as numbers.
 pub fn amounts(resources: Option<&Resources>) -> Result<Amounts, Finding> {
-    let Some(resources) = resources else { return Ok(Amounts::default()) };
+    let Some(resources) = resources else {
+        return Ok(Amounts::default());
+    };
     let memory = |field: &str, value: &Option<Scalar>| {
         value.as_ref().map(|value| memory_bytes(field, value)).transpose()
     };
     let cpu = resources.cpu.as_ref().map(|cpu| {
-        quantity::cpu_millis(cpu.as_str()).ok_or_else(|| invalid("spec.resources.cpu", cpu.as_str(), says::CPU))
+        quantity::cpu_millis(cpu.as_str())
+            .ok_or_else(|| invalid("spec.resources.cpu", cpu.as_str(), says::CPU))
     });
     Ok(Amounts {
         cpu_millis: cpu.transpose()?,
@@ -90,8 +103,14 @@ pub fn amounts(resources: Option<&Resources>) -> Result<Amounts, Finding> {
 }
 
 /// The currency as written, or the installation's.
-pub(crate) fn currency(written: Option<&str>, field: &str, settings: &Settings) -> Result<String, Finding> {
-    let Some(code) = written else { return Ok(settings.currency.clone()) };
+pub(crate) fn currency(
+    written: Option<&str>,
+    field: &str,
+    settings: &Settings,
+) -> Result<String, Finding> {
+    let Some(code) = written else {
+        return Ok(settings.currency.clone());
+    };
     let valid = code.len() == 3 && code.bytes().all(|byte| byte.is_ascii_uppercase());
     valid.then(|| code.to_owned()).ok_or_else(|| invalid(field, code, says::CURRENCY))
 }
@@ -113,7 +132,11 @@ pub(crate) fn invalid(field: &str, value: &str, says: &str) -> Finding {
 fn memory_bytes(field: &str, value: &Scalar) -> Result<i64, Finding> {
     let text = value.as_str();
     if let Some(number) = text.strip_suffix('m') {
-        return Err(invalid(field, text, &format!("{}; did you mean {number}Mi?", says::MILLIBYTES)));
+        return Err(invalid(
+            field,
+            text,
+            &format!("{}; did you mean {number}Mi?", says::MILLIBYTES),
+        ));
     }
     quantity::memory_bytes(text).ok_or_else(|| invalid(field, text, says::MEMORY))
 }
@@ -121,25 +144,35 @@ fn memory_bytes(field: &str, value: &Scalar) -> Result<i64, Finding> {
 fn rerun(spec: &GpuJobSpec) -> Result<i64, Finding> {
     let rerun = spec.rerun.unwrap_or(0);
     let valid = (0..=HIGHEST_RERUN).contains(&rerun);
-    valid.then_some(rerun).ok_or_else(|| invalid("spec.rerun", &rerun.to_string(), "rerun is a number from 0 to 999999999"))
+    valid.then_some(rerun).ok_or_else(|| {
+        invalid("spec.rerun", &rerun.to_string(), "rerun is a number from 0 to 999999999")
+    })
 }
 
 fn cards(names: &[Scalar]) -> Result<Vec<String>, Finding> {
     if !(1..=MOST_CARD_NAMES).contains(&names.len()) {
-        return Err(invalid("spec.gpu.cards", &names.len().to_string(), "name 1 to 8 cards, in order of preference"));
+        let cure = "name 1 to 8 cards, in order of preference";
+        return Err(invalid("spec.gpu.cards", &names.len().to_string(), cure));
     }
+    card_names("spec.gpu.cards", names.iter().map(Scalar::as_str))
+}
+
+/// Names of cards as people type them.
+pub(crate) fn card_names<'a>(
+    field: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<Vec<String>, Finding> {
+    let allowed =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, ' ' | '.' | '_' | '-');
     names
-        .iter()
         .enumerate()
         .map(|(index, name)| {
-            let text = name.as_str();
-            let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, ' ' | '.' | '_' | '-');
-            let valid = text.starts_with(|first: char| first.is_ascii_alphanumeric())
-                && text.len() <= LONGEST_CARD_NAME
-                && text.chars().all(allowed);
+            let valid = name.starts_with(|first: char| first.is_ascii_alphanumeric())
+                && name.len() <= LONGEST_CARD_NAME
+                && name.chars().all(allowed);
             valid
-                .then(|| text.to_owned())
-                .ok_or_else(|| invalid(&format!("spec.gpu.cards[{index}]"), text, says::CARD_NAME))
+                .then(|| name.to_owned())
+                .ok_or_else(|| invalid(&format!("{field}[{index}]"), name, says::CARD_NAME))
         })
         .collect()
 }
@@ -147,7 +180,11 @@ fn cards(names: &[Scalar]) -> Result<Vec<String>, Finding> {
 fn count(count: Option<i64>) -> Result<GpuCount, Finding> {
     let count = count.unwrap_or(1);
     u32::try_from(count).ok().and_then(GpuCount::new).ok_or_else(|| {
-        invalid("spec.gpu.count", &count.to_string(), "count is a whole number of cards from 1 to 64")
+        invalid(
+            "spec.gpu.count",
+            &count.to_string(),
+            "count is a whole number of cards from 1 to 64",
+        )
     })
 }
 
@@ -165,7 +202,10 @@ fn optional(
     says: &str,
 ) -> Result<Option<SignedDuration>, Finding> {
     let parse = |text: &str| {
-        duration::parse(text).ok().filter(|time| *time <= longest).ok_or_else(|| invalid(field, text, says))
+        duration::parse(text)
+            .ok()
+            .filter(|time| *time <= longest)
+            .ok_or_else(|| invalid(field, text, says))
     };
     text.map(parse).transpose()
 }

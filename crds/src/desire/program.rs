@@ -11,8 +11,9 @@ use crate::{
     job::GpuJobSpec,
     names::ENVIRONMENT_PREFIX,
     schema::{
-        LONGEST_ARGUMENT, LONGEST_IMAGE, LONGEST_PATH, LONGEST_SCRIPT, LONGEST_VARIABLE_NAME, LONGEST_VARIABLE_VALUE,
-        MOST_ARGS, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES, says,
+        LONGEST_ARGUMENT, LONGEST_IMAGE, LONGEST_PATH, LONGEST_SCRIPT, LONGEST_VARIABLE_NAME,
+        LONGEST_VARIABLE_VALUE, MOST_ARGS, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES,
+        says,
     },
 };
 
@@ -26,7 +27,10 @@ pub(super) fn check(spec: &GpuJobSpec) -> Result<(), Finding> {
 
 fn image(image: &str) -> Result<(), Finding> {
     let length = image.chars().count();
-    if length == 0 || length > LONGEST_IMAGE || image.contains(|letter: char| letter.is_ascii_whitespace()) {
+    if length == 0
+        || length > LONGEST_IMAGE
+        || image.contains(|letter: char| letter.is_ascii_whitespace())
+    {
         return Err(invalid("spec.image", image, says::IMAGE));
     }
     Ok(())
@@ -41,7 +45,11 @@ fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
         (Some(script), None) => {
             let length = script.chars().count();
             if length == 0 || length > LONGEST_SCRIPT {
-                return Err(invalid("spec.script", script, "script has 1 to 65536 characters; put longer ones into the image"));
+                return Err(invalid(
+                    "spec.script",
+                    script,
+                    "script has 1 to 65536 characters; put longer ones into the image",
+                ));
             }
         }
         (None, Some(command)) => {
@@ -63,7 +71,11 @@ fn bounded(field: &str, items: &[String], most: usize) -> Result<(), Finding> {
         return Err(invalid(field, &items.len().to_string(), &format!("at most {most} items")));
     }
     match items.iter().position(|item| item.chars().count() > LONGEST_ARGUMENT) {
-        Some(index) => Err(invalid(&format!("{field}[{index}]"), "", "an argument has at most 65536 characters")),
+        Some(index) => Err(invalid(
+            &format!("{field}[{index}]"),
+            "",
+            "an argument has at most 65536 characters",
+        )),
         None => Ok(()),
     }
 }
@@ -78,7 +90,8 @@ fn environment(variables: &[EnvVar]) -> Result<(), Finding> {
         let name = variable.name.as_str();
         let head = |letter: char| letter.is_ascii_alphabetic() || matches!(letter, '-' | '.' | '_');
         let tail = |letter: char| head(letter) || letter.is_ascii_digit();
-        if !name.starts_with(head) || !name.chars().all(tail) || name.len() > LONGEST_VARIABLE_NAME {
+        if !name.starts_with(head) || !name.chars().all(tail) || name.len() > LONGEST_VARIABLE_NAME
+        {
             return Err(invalid(&field, name, says::VARIABLE_NAME));
         }
         if name == "NVIDIA_VISIBLE_DEVICES" {
@@ -88,7 +101,11 @@ fn environment(variables: &[EnvVar]) -> Result<(), Finding> {
             return Err(invalid(&field, name, says::RESERVED_VARIABLE));
         }
         if !seen.insert(name) {
-            return Err(invalid(&format!("spec.env[{index}]"), name, "this name stands twice: keep one of them"));
+            return Err(invalid(
+                &format!("spec.env[{index}]"),
+                name,
+                "this name stands twice: keep one of them",
+            ));
         }
         value(index, variable)?;
     }
@@ -101,9 +118,15 @@ fn value(index: usize, variable: &EnvVar) -> Result<(), Finding> {
         return Err(invalid(&format!("spec.env[{index}].value"), text, says::ONE_VALUE));
     }
     if text.chars().count() > LONGEST_VARIABLE_VALUE {
-        return Err(invalid(&format!("spec.env[{index}].value"), text, "a value has at most 32768 characters"));
+        return Err(invalid(
+            &format!("spec.env[{index}].value"),
+            text,
+            "a value has at most 32768 characters",
+        ));
     }
-    let Some(source) = &variable.value_from else { return Ok(()) };
+    let Some(source) = &variable.value_from else {
+        return Ok(());
+    };
     let sources = [
         source.config_map_key_ref.is_some(),
         source.secret_key_ref.is_some(),
@@ -128,12 +151,22 @@ fn working_dir(path: Option<&str>) -> Result<(), Finding> {
 
 fn pulling(spec: &GpuJobSpec) -> Result<(), Finding> {
     let policy = spec.image_pull_policy.as_deref();
-    if let Some(other) = policy.filter(|policy| !matches!(*policy, "Always" | "IfNotPresent" | "Never")) {
-        return Err(invalid("spec.imagePullPolicy", other, "imagePullPolicy is Always, IfNotPresent or Never"));
+    if let Some(other) =
+        policy.filter(|policy| !matches!(*policy, "Always" | "IfNotPresent" | "Never"))
+    {
+        return Err(invalid(
+            "spec.imagePullPolicy",
+            other,
+            "imagePullPolicy is Always, IfNotPresent or Never",
+        ));
     }
     let secrets = &spec.image_pull_secrets;
     if secrets.len() > MOST_PULL_SECRETS {
-        return Err(invalid("spec.imagePullSecrets", &secrets.len().to_string(), "at most 16 Secrets"));
+        return Err(invalid(
+            "spec.imagePullSecrets",
+            &secrets.len().to_string(),
+            "at most 16 Secrets",
+        ));
     }
     let mut seen = BTreeSet::new();
     for (index, secret) in secrets.iter().enumerate() {

@@ -48,7 +48,8 @@ pub mod says {
     /// `spec.script` and `spec.command`.
     pub const ONE_PROGRAM: &str = "give exactly one of script (text for the image's shell) and command (a program and its arguments)";
     /// `spec.args`.
-    pub const ARGS: &str = "args belong to command: add command, or write the arguments into script";
+    pub const ARGS: &str =
+        "args belong to command: add command, or write the arguments into script";
     /// `spec.gpu.cards[]`.
     pub const CARD_NAME: &str = "a card is named by letters, digits, blanks and - _ . and starts with a letter or digit, for example 4090, rtx4090, a100-80g";
     /// `spec.maxRuntime`.
@@ -62,13 +63,15 @@ pub mod says {
     /// Prices.
     pub const PRICE: &str = "perHour is an amount below 1000000000 with at most 6 decimals, without sign, exponent or grouping, for example \"2.10\" or 2";
     /// Currencies.
-    pub const CURRENCY: &str = "currency is an ISO 4217 code of three capital letters, for example CNY or USD";
+    pub const CURRENCY: &str =
+        "currency is an ISO 4217 code of three capital letters, for example CNY or USD";
     /// `spec.env[].name`, its characters.
     pub const VARIABLE_NAME: &str = "an environment variable's name has letters, digits and - _ . and does not start with a digit";
     /// `spec.env[].name`, set by the device plugin.
     pub const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES is set by the device plugin to the leased cards: remove it; cards in the pod are numbered from 0";
     /// `spec.env[].name`, set by leasehold.
-    pub const RESERVED_VARIABLE: &str = "names that begin with LEASEHOLD_ are set by leasehold: choose another name";
+    pub const RESERVED_VARIABLE: &str =
+        "names that begin with LEASEHOLD_ are set by leasehold: choose another name";
     /// `spec.env[]`.
     pub const ONE_VALUE: &str = "give value or valueFrom, not both";
     /// `spec.workingDir`.
@@ -76,15 +79,19 @@ pub mod says {
     /// `spec.image`.
     pub const IMAGE: &str = "image is a reference without blanks, for example python:3.11-slim";
     /// CPU.
-    pub const CPU: &str = "cpu is a number of cores above 0 and at most 1024, for example 8, \"0.5\" or 500m";
+    pub const CPU: &str =
+        "cpu is a number of cores above 0 and at most 1024, for example 8, \"0.5\" or 500m";
     /// Memory.
     pub const MEMORY: &str = "memory is at least 1Mi and at most 64Ti, a number with one of the units Ki Mi Gi Ti k M G T and no blank, for example 32Gi, 1.5Gi or 16G";
     /// Memory with the unit m.
-    pub const MILLIBYTES: &str = "the unit m means thousandths of a byte: write Mi for mebibytes, for example 512Mi";
+    pub const MILLIBYTES: &str =
+        "the unit m means thousandths of a byte: write Mi for mebibytes, for example 512Mi";
     /// Memory of a card.
-    pub const CARD_MEMORY: &str = "memory is the nominal memory in whole gibibytes, for example 24Gi";
+    pub const CARD_MEMORY: &str =
+        "memory is the nominal memory in whole gibibytes, for example 24Gi";
     /// `GpuCard` names.
-    pub const CARD_ID: &str = "metadata.name has more than 63 characters: it is the card's id; choose a shorter name";
+    pub const CARD_ID: &str =
+        "metadata.name has more than 63 characters: it is the card's id; choose a shorter name";
     /// `GpuLease.spec`.
     pub const FIXED_TERMS: &str = "the terms of a lease never change";
     /// `GpuLease.status`.
@@ -112,7 +119,9 @@ pub(crate) fn rule_at(field: &str, rule: &str, message: &str) -> Value {
 }
 
 fn duration(least: &str, most: &str, says: &str) -> Schema {
-    let bounds = format!("self.matches('{DURATION}') && duration(self) {least} && duration(self) <= duration('{most}')");
+    let bounds = format!(
+        "self.matches('{DURATION}') && duration(self) {least} && duration(self) <= duration('{most}')"
+    );
     json_schema!({
         "type": "string",
         "minLength": 2,
@@ -133,7 +142,7 @@ pub(crate) fn keep_logs(_: &mut SchemaGenerator) -> Schema {
     duration(">= duration('0s')", "168h", says::KEEP_LOGS)
 }
 
-/// A whole number or a text with the given rules.
+/// A whole number or a text with the given rules, which read both as text.
 fn int_or_string(rules: &[Value]) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -144,31 +153,38 @@ fn int_or_string(rules: &[Value]) -> Schema {
 
 pub(crate) fn limit(_: &mut SchemaGenerator) -> Schema {
     let amount = format!(
-        "type(self) == int ? self > 0 && self < 1000000000 : self == 'Unlimited' || (self.matches('{AMOUNT}') && self.matches('[1-9]'))"
+        "string(self) == 'Unlimited' || (string(self).matches('{AMOUNT}') && string(self).matches('[1-9]'))"
     );
     int_or_string(&[rule(&amount, says::LIMIT)])
 }
 
 pub(crate) fn price(_: &mut SchemaGenerator) -> Schema {
-    let amount = format!("type(self) == int ? self >= 0 && self < 1000000000 : self.matches('{AMOUNT}')");
+    let amount = format!("string(self).matches('{AMOUNT}')");
     int_or_string(&[rule(&amount, says::PRICE)])
 }
 
 pub(crate) fn cpu(_: &mut SchemaGenerator) -> Schema {
     let cores = format!(
-        "type(self) == int ? self > 0 && self <= 1024 : self.matches('{CPU}') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0')) && !quantity(self).isGreaterThan(quantity('1024'))"
+        "string(self).matches('{CPU}') \
+         && quantity(string(self)).isGreaterThan(quantity('0')) \
+         && !quantity(string(self)).isGreaterThan(quantity('1024'))"
     );
     int_or_string(&[rule(&cores, says::CPU)])
 }
 
 pub(crate) fn memory(_: &mut SchemaGenerator) -> Schema {
     let bytes = format!(
-        "type(self) == int ? self >= 1048576 && self <= 70368744177664 : self.endsWith('m') || (self.matches('{MEMORY}') && isQuantity(self) && !quantity(self).isLessThan(quantity('1Mi')) && !quantity(self).isGreaterThan(quantity('64Ti')))"
+        "string(self).endsWith('m') || (string(self).matches('{MEMORY}') \
+         && !quantity(string(self)).isLessThan(quantity('1Mi')) \
+         && !quantity(string(self)).isGreaterThan(quantity('64Ti')))"
     );
     let suggestion = json!({
-        "rule": "type(self) == int || !self.endsWith('m')",
+        "rule": "!string(self).endsWith('m')",
         "message": says::MILLIBYTES,
-        "messageExpression": format!("'{}; did you mean ' + string(self).replace('m', 'Mi') + '?'", says::MILLIBYTES),
+        "messageExpression": format!(
+            "'{}; did you mean ' + string(self).replace('m', 'Mi') + '?'",
+            says::MILLIBYTES
+        ),
     });
     int_or_string(&[rule(&bytes, says::MEMORY), suggestion])
 }

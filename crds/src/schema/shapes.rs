@@ -7,12 +7,13 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{
-    CARD_NAME, LONGEST_ARGUMENT, LONGEST_CARD_NAME, LONGEST_VARIABLE_NAME, LONGEST_VARIABLE_VALUE, MOST_ARGS,
-    MOST_CARD_NAMES, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES, rule, rule_at, says,
+    CARD_NAME, LONGEST_ARGUMENT, LONGEST_CARD_NAME, LONGEST_VARIABLE_NAME, LONGEST_VARIABLE_VALUE,
+    MOST_ARGS, MOST_CARD_NAMES, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES, rule,
+    rule_at, says,
 };
 
 pub(crate) fn cards(_: &mut SchemaGenerator) -> Schema {
-    let name = format!("type(self) == int ? self >= 0 : self.matches('{CARD_NAME}')");
+    let name = format!("string(self).matches('{CARD_NAME}')");
     json_schema!({
         "type": "array",
         "minItems": 1,

@@ -5,9 +5,9 @@
 //! never forgets that a run ended, that an attempt took place or what was charged.
 
 pub(crate) mod read;
-pub(crate) mod write;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write;
 
 use leasehold_core::status::Status;
 

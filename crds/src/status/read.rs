@@ -19,10 +19,16 @@ use crate::job_status::{Attempt, Cost, Effective, GpuJobStatus, Lease, Outcome, 
 /// The status as it was last written; the status of an unseen job when there is none.
 #[must_use]
 pub fn status_from_wire(wire: Option<&GpuJobStatus>) -> Reading {
-    let Some(wire) = wire else { return Reading { status: Status::default(), unread: Vec::new() } };
+    let Some(wire) = wire else {
+        return Reading { status: Status::default(), unread: Vec::new() };
+    };
     let mut reader = Reader::default();
-    let attempts: Vec<_> =
-        wire.attempts.iter().enumerate().map(|(index, attempt)| reader.attempt(index, attempt)).collect();
+    let attempts: Vec<_> = wire
+        .attempts
+        .iter()
+        .enumerate()
+        .map(|(index, attempt)| reader.attempt(index, attempt))
+        .collect();
     let status = Status {
         observed_generation: wire.observed_generation,
         rerun: wire.rerun,
@@ -31,11 +37,19 @@ pub fn status_from_wire(wire: Option<&GpuJobStatus>) -> Reading {
         card: wire.card.clone(),
         node: wire.node.clone(),
         lease: wire.lease.as_ref().map(|lease| reader.lease(lease)),
-        cost: wire.cost.as_ref().map(|cost| reader.cost(cost, wire.rerun, &attempts)).unwrap_or_default(),
+        cost: wire
+            .cost
+            .as_ref()
+            .map(|cost| reader.cost(cost, wire.rerun, &attempts))
+            .unwrap_or_default(),
         runtime_used: reader.runtime_used(wire.runtime.as_ref(), wire.rerun, &attempts),
         outcome: wire.outcome.as_ref().map(|outcome| reader.outcome(outcome, &attempts)),
         pause: wire.pause.as_ref().and_then(|pause| reader.pause(pause)),
-        conditions: wire.conditions.iter().filter_map(|condition| reader.condition(condition)).collect(),
+        conditions: wire
+            .conditions
+            .iter()
+            .filter_map(|condition| reader.condition(condition))
+            .collect(),
         attempts,
     };
     Reading { status, unread: reader.unread }
@@ -48,7 +62,9 @@ pub(crate) fn instant(text: &str) -> Option<Timestamp> {
 
 /// Who pays, from the wire.
 pub(crate) fn payer(text: &str) -> Option<Payer> {
-    [Payer::User, Payer::Infrastructure].into_iter().find(|payer| super::write::payer(*payer) == text)
+    [Payer::User, Payer::Infrastructure]
+        .into_iter()
+        .find(|payer| super::write::payer(*payer) == text)
 }
 
 #[derive(Default)]
@@ -58,7 +74,12 @@ struct Reader {
 
 impl Reader {
     /// Notes a field that could not be read.
-    fn note<T>(&mut self, field: &str, text: impl std::fmt::Display, value: Option<T>) -> Option<T> {
+    fn note<T>(
+        &mut self,
+        field: &str,
+        text: impl std::fmt::Display,
+        value: Option<T>,
+    ) -> Option<T> {
         if value.is_none() {
             self.unread.push(format!("status.{field}: {text}"));
         }
@@ -165,8 +186,15 @@ impl Reader {
     }
 
     /// A running time that cannot be read is that of the attempts listed.
-    fn runtime_used(&mut self, wire: Option<&Runtime>, rerun: i64, attempts: &[core::Attempt]) -> SignedDuration {
-        let Some(wire) = wire else { return SignedDuration::ZERO };
+    fn runtime_used(
+        &mut self,
+        wire: Option<&Runtime>,
+        rerun: i64,
+        attempts: &[core::Attempt],
+    ) -> SignedDuration {
+        let Some(wire) = wire else {
+            return SignedDuration::ZERO;
+        };
         self.span("runtime.used", &wire.used).unwrap_or_else(|| {
             attempts
                 .iter()
@@ -179,12 +207,13 @@ impl Reader {
 
     fn attempt(&mut self, index: usize, wire: &Attempt) -> core::Attempt {
         let field = |name: &str| format!("attempts[{index}].{name}");
-        let paid_by = self.note(&field("paidBy"), &wire.paid_by, payer(&wire.paid_by)).unwrap_or(Payer::User);
+        let paid_by =
+            self.note(&field("paidBy"), &wire.paid_by, payer(&wire.paid_by)).unwrap_or(Payer::User);
         let held_at = self.instant(&field("heldAt"), &wire.held_at);
         let ended_at = self.instant(&field("endedAt"), &wire.ended_at);
-        let exit_code = wire.exit_code.and_then(|code| {
-            self.note(&field("exitCode"), code, i32::try_from(code).ok())
-        });
+        let exit_code = wire
+            .exit_code
+            .and_then(|code| self.note(&field("exitCode"), code, i32::try_from(code).ok()));
         core::Attempt {
             number: self.number(&field("number"), wire.number),
             rerun: wire.rerun,
@@ -205,7 +234,10 @@ impl Reader {
     fn outcome(&mut self, wire: &Outcome, attempts: &[core::Attempt]) -> core::Outcome {
         let finding = match self.reason("outcome.reason", &wire.reason) {
             Some(reason) => Finding::new(reason, wire.evidence.clone()),
-            None => Finding::new(unknown_end(Payer::User), format!("{}: {}", wire.reason, wire.evidence)),
+            None => Finding::new(
+                unknown_end(Payer::User),
+                format!("{}: {}", wire.reason, wire.evidence),
+            ),
         };
         let last_end = attempts.first().map_or(Timestamp::UNIX_EPOCH, |attempt| attempt.ended_at);
         core::Outcome { finding, at: self.instant("outcome.at", &wire.at).unwrap_or(last_end) }

@@ -44,10 +44,6 @@ pub struct Wish {
     #[arg(long, value_name = "DIR")]
     pub working_dir: Option<PathBuf>,
     /// The command and its arguments; with --script, the script's arguments.
-    #[arg(
-        value_name = "COMMAND",
-        trailing_var_arg = true,
-        required_unless_present = "script"
-    )]
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "script")]
     pub command: Vec<OsString>,
 }

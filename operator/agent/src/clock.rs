@@ -14,7 +14,5 @@ pub struct NoClock(#[source] nix::Error);
 
 /// The time since the node was started.
 pub fn now() -> Result<Duration, NoClock> {
-    clock_gettime(ClockId::CLOCK_BOOTTIME)
-        .map(Duration::from)
-        .map_err(NoClock)
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).map_err(NoClock)
 }

@@ -100,10 +100,7 @@ pub fn for_run() -> Result<RunSettings, BadEnvironment> {
     run_settings(&read)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
 fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
@@ -114,12 +111,9 @@ fn preflight_settings(read: Read<'_>) -> Result<PreflightSettings, BadEnvironmen
     const NAMES: &str =
         "a JSON array of the names that nvidia-smi prints, for example [\"NVIDIA L4\"]";
     let products: String = required(read, CARD_PRODUCTS, NAMES)?;
-    let products: Vec<String> =
-        serde_json::from_str(&products).map_err(|_| BadEnvironment::Unusable {
-            name: CARD_PRODUCTS,
-            value: products.into(),
-            wanted: NAMES,
-        })?;
+    let products: Vec<String> = serde_json::from_str(&products).map_err(|_| {
+        BadEnvironment::Unusable { name: CARD_PRODUCTS, value: products.into(), wanted: NAMES }
+    })?;
     Ok(PreflightSettings {
         expected: Expectation {
             card: required(read, CARD, "the id of the leased card")?,
@@ -160,11 +154,7 @@ fn optional<T: FromStr>(
     };
     match value.to_str().and_then(|text| text.parse().ok()) {
         Some(parsed) => Ok(Some(parsed)),
-        None => Err(BadEnvironment::Unusable {
-            name,
-            value,
-            wanted,
-        }),
+        None => Err(BadEnvironment::Unusable { name, value, wanted }),
     }
 }
 
@@ -178,26 +168,16 @@ mod tests {
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
-        let pairs: Vec<(String, OsString)> = pairs
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).into()))
-            .collect();
-        move |wanted| {
-            pairs
-                .iter()
-                .find(|(name, _)| name == wanted)
-                .map(|(_, value)| value.clone())
-        }
+        let pairs: Vec<(String, OsString)> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
     }
 
     #[test]
     fn run_needs_a_running_time_only() {
         let run = run_settings(&settings(&[(RUNTIME_SECONDS, "60")])).unwrap();
         assert_eq!(run.runtime, Duration::from_mins(1));
-        assert_eq!(
-            (run.held, run.grace, run.lease_directory),
-            (None, DEFAULT_GRACE, None)
-        );
+        assert_eq!((run.held, run.grace, run.lease_directory), (None, DEFAULT_GRACE, None));
     }
 
     #[test]
@@ -208,14 +188,9 @@ mod tests {
             (HELD_SECONDS, "x"),
             (GRACE_SECONDS, "1.5"),
         ] {
-            let good = if name == RUNTIME_SECONDS {
-                HELD_SECONDS
-            } else {
-                RUNTIME_SECONDS
-            };
-            let error = run_settings(&settings(&[(good, "60"), (name, value)]))
-                .unwrap_err()
-                .to_string();
+            let good = if name == RUNTIME_SECONDS { HELD_SECONDS } else { RUNTIME_SECONDS };
+            let error =
+                run_settings(&settings(&[(good, "60"), (name, value)])).unwrap_err().to_string();
             assert!(error.contains(name) && error.contains(value), "{error}");
         }
         let error = run_settings(&settings(&[])).unwrap_err().to_string();
@@ -224,23 +199,11 @@ mod tests {
 
     #[test]
     fn preflight_reads_what_the_lease_says() {
-        let read = settings(&[
-            (CARD, "l4"),
-            (CARD_PRODUCTS, r#"["NVIDIA L4"]"#),
-            (COUNT, "2"),
-        ]);
+        let read = settings(&[(CARD, "l4"), (CARD_PRODUCTS, r#"["NVIDIA L4"]"#), (COUNT, "2")]);
         let expected = preflight_settings(&read).unwrap().expected;
-        assert_eq!(
-            (expected.card.as_str(), expected.count, expected.memory_mib),
-            ("l4", 2, None)
-        );
+        assert_eq!((expected.card.as_str(), expected.count, expected.memory_mib), ("l4", 2, None));
         assert_eq!(expected.products, ["NVIDIA L4"]);
         let read = settings(&[(CARD, "l4"), (CARD_PRODUCTS, "NVIDIA L4"), (COUNT, "2")]);
-        assert!(
-            preflight_settings(&read)
-                .unwrap_err()
-                .to_string()
-                .contains("NVIDIA L4")
-        );
+        assert!(preflight_settings(&read).unwrap_err().to_string().contains("NVIDIA L4"));
     }
 }

@@ -67,23 +67,13 @@ pub enum InstallError {
 pub fn install(directory: &Path) -> Result<Report, InstallError> {
     let now = clock::now()?;
     let itself = std::env::current_exe().map_err(InstallError::Itself)?;
-    let agent = fs::read(&itself).map_err(|source| InstallError::Read {
-        path: itself,
-        source,
-    })?;
-    fs::create_dir_all(directory).map_err(|source| InstallError::Write {
-        path: directory.to_owned(),
-        source,
-    })?;
+    let agent = fs::read(&itself).map_err(|source| InstallError::Read { path: itself, source })?;
+    fs::create_dir_all(directory)
+        .map_err(|source| InstallError::Write { path: directory.to_owned(), source })?;
     place(directory, AGENT, &agent, 0o755)?;
     let earlier = held_since(directory).ok().filter(|since| *since <= now);
     if earlier.is_none() {
-        place(
-            directory,
-            HELD_SINCE,
-            format!("{}\n", now.as_secs()).as_bytes(),
-            0o644,
-        )?;
+        place(directory, HELD_SINCE, format!("{}\n", now.as_secs()).as_bytes(), 0o644)?;
     }
     notice::say(&format!("installed {}", directory.join(AGENT).display()));
     Ok(Report {
@@ -118,11 +108,8 @@ fn place(directory: &Path, name: &str, content: &[u8], mode: u32) -> Result<(), 
     let draft = directory.join(format!(".{name}.new"));
     let written = (|| {
         let _ = fs::remove_file(&draft);
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&draft)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
         file.write_all(content)?;
         // The mode at creation is subject to the umask.
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
@@ -140,11 +127,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let note = directory.path().join(HELD_SINCE);
         let now = clock::now().unwrap().as_secs();
-        for (before, kept) in [
-            ("1\n", true),
-            ("99999999999\n", false),
-            ("yesterday", false),
-        ] {
+        for (before, kept) in [("1\n", true), ("99999999999\n", false), ("yesterday", false)] {
             fs::write(&note, before).unwrap();
             install(directory.path()).unwrap();
             let after = held_since(directory.path()).unwrap().as_secs();

@@ -105,9 +105,8 @@ fn conclude<E: Error>(
 ) -> ExitCode {
     let report = result.unwrap_or_else(|error| {
         let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-        let words: Vec<String> = std::iter::once(error.to_string())
-            .chain(causes.map(ToString::to_string))
-            .collect();
+        let words: Vec<String> =
+            std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect();
         let words = words.join(": ");
         notice::say(&words);
         Report {

@@ -41,42 +41,21 @@ fn gather(devices: &Path, settings: PreflightSettings, patience: Duration) -> Fa
 fn device_files(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut numbers: Vec<u32> = entries
-        .filter_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .strip_prefix("nvidia")?
-                .parse()
-                .ok()
-        })
+        .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("nvidia")?.parse().ok())
         .collect();
     numbers.sort_unstable();
     numbers
         .iter()
-        .map(|number| {
-            directory
-                .join(format!("nvidia{number}"))
-                .display()
-                .to_string()
-        })
+        .map(|number| directory.join(format!("nvidia{number}")).display().to_string())
         .collect()
 }
 
 fn tell(facts: &Facts, verdicts: &[(&str, Verdict)]) -> Report {
     let expected = &facts.expected;
-    let cards = facts
-        .listing
-        .as_ref()
-        .map_or(&[][..], |listing| &listing.cards);
-    let mut lines = vec![format!(
-        "checked for {} × {}",
-        expected.count, expected.card
-    )];
+    let cards = facts.listing.as_ref().map_or(&[][..], |listing| &listing.cards);
+    let mut lines = vec![format!("checked for {} × {}", expected.count, expected.card)];
     lines.extend(cards.iter().map(|card| {
-        format!(
-            "  seen: {card}, driver {}",
-            card.driver.as_deref().unwrap_or("unknown")
-        )
+        format!("  seen: {card}, driver {}", card.driver.as_deref().unwrap_or("unknown"))
     }));
     let mut report = Report {
         reason: Some(Reason::Completed),

@@ -35,22 +35,13 @@ const TICK: Duration = Duration::from_millis(10);
 #[must_use]
 pub fn ask(tool: &str, arguments: &[&str], path: &OsStr, patience: Duration) -> Answer {
     let places = directories(path).chain(USUAL_PLACES.map(PathBuf::from));
-    let Some(file) = places
-        .map(|place| place.join(tool))
-        .find(|file| file.is_file())
-    else {
+    let Some(file) = places.map(|place| place.join(tool)).find(|file| file.is_file()) else {
         let usual = USUAL_PLACES.join(", ");
-        return Answer::NotFound {
-            looked_in: format!("PATH ({}), {usual}", path.display()),
-        };
+        return Answer::NotFound { looked_in: format!("PATH ({}), {usual}", path.display()) };
     };
     call(&file, arguments, patience).unwrap_or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Answer::NoLoader {
-            path: file.display().to_string(),
-        },
-        _ => Answer::NotStarted {
-            error: error.to_string(),
-        },
+        io::ErrorKind::NotFound => Answer::NoLoader { path: file.display().to_string() },
+        _ => Answer::NotStarted { error: error.to_string() },
     })
 }
 
@@ -88,9 +79,7 @@ fn call(file: &Path, arguments: &[&str], patience: Duration) -> io::Result<Answe
     }
     Ok(answer.unwrap_or_else(|| {
         kill(&child);
-        Answer::TimedOut {
-            seconds: patience.as_secs(),
-        }
+        Answer::TimedOut { seconds: patience.as_secs() }
     }))
 }
 

@@ -128,20 +128,8 @@ pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, RunError> {
         Err(unstartable) => return Ok(not_started(&unstartable)),
     };
     let started = clock::now()?;
-    let ends = Ends {
-        started,
-        runtime: settings.runtime,
-        held,
-    };
-    let mut run = Run {
-        signals,
-        settings,
-        orders,
-        ends,
-        log,
-        passed_on: None,
-        stop: None,
-    };
+    let ends = Ends { started, runtime: settings.runtime, held };
+    let mut run = Run { signals, settings, orders, ends, log, passed_on: None, stop: None };
     if let Some(stop) = run.order_or_deadline(started) {
         notice::say(&format!("the program is not started: {}", stop.why));
         return Ok(ending::before_the_start(&stop));
@@ -171,22 +159,15 @@ pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, RunError> {
 }
 
 fn receive_signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new(
-        FORWARDED
-            .into_iter()
-            .chain([consts::SIGTERM, consts::SIGCHLD]),
-    )?;
+    let mut signals =
+        Signals::new(FORWARDED.into_iter().chain([consts::SIGTERM, consts::SIGCHLD]))?;
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || signals.forever().try_for_each(|signal| sender.send(signal)));
     Ok(receiver)
 }
 
 fn not_started(unstartable: &Unstartable) -> Report {
-    notice::say(&format!(
-        "{}: {}",
-        unstartable.finding.reason,
-        unstartable.finding.message()
-    ));
+    notice::say(&format!("{}: {}", unstartable.finding.reason, unstartable.finding.message()));
     Report {
         reason: Some(unstartable.finding.reason),
         exit_code: Some(unstartable.exit_code),
@@ -236,10 +217,7 @@ impl Run<'_> {
 
     /// Sleeps until something happens, and passes signals on.
     fn wait(&mut self, now: Duration, tree: &Tree) {
-        let next = self
-            .stop
-            .as_ref()
-            .map_or_else(|| self.ends.earliest().at, |stop| stop.kill_at);
+        let next = self.stop.as_ref().map_or_else(|| self.ends.earliest().at, |stop| stop.kill_at);
         let pause = pause_until(next, now);
         match self.signals.recv_timeout(pause) {
             Ok(consts::SIGTERM) => {
@@ -295,11 +273,7 @@ impl Run<'_> {
         self.log.write(&Report {
             reason: self.stop.as_ref().map(|stop| stop.reason),
             ran_seconds: Some(whole_seconds(now.saturating_sub(self.ends.started))),
-            evidence: self
-                .stop
-                .as_ref()
-                .map(|stop| stop.why.clone())
-                .unwrap_or_default(),
+            evidence: self.stop.as_ref().map(|stop| stop.why.clone()).unwrap_or_default(),
             ..Report::new(Stage::Run)
         });
     }
@@ -335,9 +309,7 @@ impl Run<'_> {
 
 /// The time until `next`, at most a tick; a tick once it has passed.
 fn pause_until(next: Duration, now: Duration) -> Duration {
-    next.checked_sub(now)
-        .filter(|rest| !rest.is_zero())
-        .map_or(TICK, |rest| rest.min(TICK))
+    next.checked_sub(now).filter(|rest| !rest.is_zero()).map_or(TICK, |rest| rest.min(TICK))
 }
 
 /// Whole seconds of a duration for a report.

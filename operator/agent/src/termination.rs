@@ -22,10 +22,7 @@ impl TerminationLog {
     /// A log in this file.
     #[must_use]
     pub const fn at(path: PathBuf) -> Self {
-        Self {
-            path,
-            warned: false,
-        }
+        Self { path, warned: false }
     }
 
     /// Replaces what was told before; warns once when that fails.
@@ -34,10 +31,7 @@ impl TerminationLog {
             && !self.warned
         {
             self.warned = true;
-            notice::say(&format!(
-                "warning: failed to write {}: {error}",
-                self.path.display()
-            ));
+            notice::say(&format!("warning: failed to write {}: {error}", self.path.display()));
         }
     }
 
@@ -45,11 +39,8 @@ impl TerminationLog {
     /// that is killed in between leaves a whole line.
     fn replace(&self, line: &str) -> io::Result<()> {
         let line = format!("{line}\n");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&self.path)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
         file.write_all(line.as_bytes())?;
         file.set_len(u64::try_from(line.len()).unwrap_or(u64::MAX))
     }

@@ -23,29 +23,21 @@ fn orphans_are_reaped() {
                   while ps -e -o comm= | grep -q sleep; do :; done; echo reaped";
     let Some(agent) = sh(script) else { return };
     let seen = agent.ends();
-    assert_eq!(
-        (seen.code, seen.stdout_text().as_str()),
-        (Some(0), "reaped\n"),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, seen.stdout_text().as_str()), (Some(0), "reaped\n"), "{seen:?}");
 }
 
 #[test]
 fn what_left_the_programs_group_is_stopped_too() {
-    let Some(agent) = sh(&format!(
-        "{DAEMON} trap 'sleep 0.2; exit 5' TERM; while :; do sleep 0.1; done"
-    )) else {
+    let Some(agent) =
+        sh(&format!("{DAEMON} trap 'sleep 0.2; exit 5' TERM; while :; do sleep 0.1; done"))
+    else {
         return;
     };
     let mut running = agent.starts();
     running.says("up");
     running.signal(Signal::SIGTERM);
     let seen = running.ends();
-    assert_eq!(
-        (seen.code, seen.report.reason),
-        (Some(5), Some(Reason::PodDeleted)),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, seen.report.reason), (Some(5), Some(Reason::PodDeleted)), "{seen:?}");
     assert!(seen.stdout_text().contains("daemon stopped"), "{seen:?}");
 }
 
@@ -88,10 +80,6 @@ fn a_pipeline_saves_after_its_shell_has_ended() {
     running.says("up");
     running.signal(Signal::SIGTERM);
     let seen = running.ends();
-    assert_eq!(
-        (seen.code, seen.report.reason),
-        (Some(143), Some(Reason::PodDeleted)),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, seen.report.reason), (Some(143), Some(Reason::PodDeleted)), "{seen:?}");
     assert!(seen.stdout_text().ends_with("saved\n"), "{seen:?}");
 }

@@ -40,12 +40,7 @@ fn a_node(devices: &[&str], nvidia_smi: Option<&str>) -> TempDir {
         fs::write(dev.join(device), "").unwrap();
     }
     if let Some(script) = nvidia_smi {
-        file(
-            node.path(),
-            "nvidia-smi",
-            &format!("#!/bin/sh\n{script}\n"),
-            0o755,
-        );
+        file(node.path(), "nvidia-smi", &format!("#!/bin/sh\n{script}\n"), 0o755);
     }
     node
 }
@@ -64,8 +59,7 @@ fn the_leased_cards_pass() {
     };
     assert_eq!(seen.report, expected);
     assert!(
-        seen.stderr_text()
-            .contains("NVIDIA L4 (GPU-bbbb, 23034 MiB), driver 580.65.06"),
+        seen.stderr_text().contains("NVIDIA L4 (GPU-bbbb, 23034 MiB), driver 580.65.06"),
         "{seen:?}"
     );
 }
@@ -84,12 +78,7 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
     let prints = |text: &str| Some(format!("echo '{text}'"));
     let one = "0, GPU-aaaa, NVIDIA L4, 23034, 580.65.06";
     let table = [
-        (
-            &["nvidiactl"][..],
-            prints(TWO_CARDS),
-            Reason::DevicesMissing,
-            "2 × l4",
-        ),
+        (&["nvidiactl"][..], prints(TWO_CARDS), Reason::DevicesMissing, "2 × l4"),
         (DEVICES, None, Reason::NvidiaSmiMissing, "/usr/bin"),
         (
             DEVICES,
@@ -102,10 +91,7 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
         ),
         (
             DEVICES,
-            fails(
-                18,
-                "Failed to initialize NVML: Driver/library version mismatch",
-            ),
+            fails(18, "Failed to initialize NVML: Driver/library version mismatch"),
             Reason::DriverLibraryMismatch,
             "mismatch",
         ),
@@ -115,12 +101,7 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
             Reason::NvmlLibraryMissing,
             "find",
         ),
-        (
-            DEVICES,
-            fails(6, "No devices were found"),
-            Reason::NoDevicesFound,
-            "No devices",
-        ),
+        (DEVICES, fails(6, "No devices were found"), Reason::NoDevicesFound, "No devices"),
         (
             DEVICES,
             fails(15, "GPU 0000:3B:00.0: GPU is lost.  Reboot the system"),
@@ -133,18 +114,8 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
             Reason::DevicePermissionDenied,
             "Permissions",
         ),
-        (
-            DEVICES,
-            fails(77, "Something new"),
-            Reason::NvidiaSmiFailed,
-            "Something new",
-        ),
-        (
-            DEVICES,
-            Some("kill -SEGV $$".to_owned()),
-            Reason::NvidiaSmiFailed,
-            "139",
-        ),
+        (DEVICES, fails(77, "Something new"), Reason::NvidiaSmiFailed, "Something new"),
+        (DEVICES, Some("kill -SEGV $$".to_owned()), Reason::NvidiaSmiFailed, "139"),
         (DEVICES, prints(one), Reason::TooFewCards, "GPU-aaaa"),
         (
             DEVICES,
@@ -152,12 +123,7 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
             Reason::WrongCard,
             "NVIDIA L40",
         ),
-        (
-            DEVICES,
-            prints(&TWO_CARDS.replace("23034", "46068")),
-            Reason::WrongMemory,
-            "46068",
-        ),
+        (DEVICES, prints(&TWO_CARDS.replace("23034", "46068")), Reason::WrongMemory, "46068"),
         (
             DEVICES,
             prints("0, GPU-aaaa, NVIDIA L4, [GPU requires reset], 580"),
@@ -167,15 +133,8 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
     ];
     for (devices, script, reason, words) in table {
         let seen = preflight(devices, script.as_deref());
-        assert_eq!(
-            (seen.code, seen.report.reason),
-            (Some(1), Some(reason)),
-            "{seen:?}"
-        );
-        assert_eq!(
-            (seen.report.stage, seen.report.exit_code),
-            (Stage::Preflight, Some(1))
-        );
+        assert_eq!((seen.code, seen.report.reason), (Some(1), Some(reason)), "{seen:?}");
+        assert_eq!((seen.report.stage, seen.report.exit_code), (Stage::Preflight, Some(1)));
         assert!(seen.report.evidence.contains(words), "{words}: {seen:?}");
         assert!(seen.stderr_text().contains(reason.cure()), "{seen:?}");
     }
@@ -184,12 +143,7 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
 #[test]
 fn a_tool_without_its_loader_is_the_images_fault() {
     let node = a_node(DEVICES, None);
-    file(
-        node.path(),
-        "nvidia-smi",
-        "#!/lib64/no-such-loader.so\n",
-        0o755,
-    );
+    file(node.path(), "nvidia-smi", "#!/lib64/no-such-loader.so\n", 0o755);
     let devices = node.path().join("dev").display().to_string();
     let seen = Agent::called(&["preflight", "--devices", &devices])
         .with("PATH", &node.path().display().to_string())
@@ -197,11 +151,7 @@ fn a_tool_without_its_loader_is_the_images_fault() {
         .with("LEASEHOLD_CARD_PRODUCTS", "[]")
         .with("LEASEHOLD_COUNT", "2")
         .ends();
-    assert_eq!(
-        seen.report.reason,
-        Some(Reason::ImageLacksGlibc),
-        "{seen:?}"
-    );
+    assert_eq!(seen.report.reason, Some(Reason::ImageLacksGlibc), "{seen:?}");
 }
 
 #[test]
@@ -219,19 +169,10 @@ fn a_driver_that_hangs_is_left_alone_after_its_time() {
 
 #[test]
 fn a_lease_that_cannot_be_read_is_the_agents_failure() {
-    let seen = Agent::called(&["preflight"])
-        .with("LEASEHOLD_CARD", "l4")
-        .ends();
-    assert_eq!(
-        (seen.code, seen.report.reason),
-        (Some(125), Some(Reason::AgentFailed)),
-        "{seen:?}"
-    );
+    let seen = Agent::called(&["preflight"]).with("LEASEHOLD_CARD", "l4").ends();
+    assert_eq!((seen.code, seen.report.reason), (Some(125), Some(Reason::AgentFailed)), "{seen:?}");
     assert_eq!(seen.report.stage, Stage::Preflight);
-    assert!(
-        seen.report.evidence.contains("LEASEHOLD_CARD_PRODUCTS"),
-        "{seen:?}"
-    );
+    assert!(seen.report.evidence.contains("LEASEHOLD_CARD_PRODUCTS"), "{seen:?}");
 }
 
 #[test]
@@ -241,30 +182,15 @@ fn install_leaves_a_working_agent_and_keeps_its_first_time() {
     let install =
         |directory: &Path| Agent::called(&["install", &directory.display().to_string()]).ends();
     let seen = install(&directory);
-    assert_eq!(
-        (seen.code, seen.report.stage),
-        (Some(0), Stage::Install),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, seen.report.stage), (Some(0), Stage::Install), "{seen:?}");
     let copy = directory.join("leasehold-agent");
-    assert_eq!(
-        fs::metadata(&copy).unwrap().permissions().mode() & 0o777,
-        0o755
-    );
-    assert_eq!(
-        fs::read(&copy).unwrap(),
-        fs::read(env!("CARGO_BIN_EXE_leasehold-agent")).unwrap()
-    );
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(env!("CARGO_BIN_EXE_leasehold-agent")).unwrap());
     fs::write(directory.join("held-since"), "1\n").unwrap();
     assert_eq!(install(&directory).code, Some(0));
-    assert_eq!(
-        fs::read_to_string(directory.join("held-since")).unwrap(),
-        "1\n"
-    );
-    let mut names: Vec<_> = fs::read_dir(&directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    assert_eq!(fs::read_to_string(directory.join("held-since")).unwrap(), "1\n");
+    let mut names: Vec<_> =
+        fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["held-since", "leasehold-agent"]);
 }
@@ -272,10 +198,6 @@ fn install_leaves_a_working_agent_and_keeps_its_first_time() {
 #[test]
 fn an_agent_that_cannot_be_installed_says_where() {
     let seen = Agent::called(&["install", "/proc/nowhere"]).ends();
-    assert_eq!(
-        (seen.code, seen.report.reason),
-        (Some(125), Some(Reason::AgentFailed)),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, seen.report.reason), (Some(125), Some(Reason::AgentFailed)), "{seen:?}");
     assert!(seen.report.evidence.contains("/proc/nowhere"), "{seen:?}");
 }

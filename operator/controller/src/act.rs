@@ -23,7 +23,12 @@ use crate::{
 ///
 /// # Errors
 /// The first write that failed; those after it wait for the next pass.
-pub async fn act(context: &Context, holder: &Holder, seen: &Seen, plan: &Plan) -> Result<(), Error> {
+pub async fn act(
+    context: &Context,
+    holder: &Holder,
+    seen: &Seen,
+    plan: &Plan,
+) -> Result<(), Error> {
     let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
     for command in &plan.commands {
         hand.carry_out(command).await?;
@@ -64,7 +69,8 @@ impl Hand<'_> {
                 cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
             }
             Command::TellRuntime { pod, runtime } => {
-                let annotations = json!({names::ANNOTATION_RUNTIME_SECONDS: runtime.as_secs().to_string()});
+                let annotations =
+                    json!({names::ANNOTATION_RUNTIME_SECONDS: runtime.as_secs().to_string()});
                 cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
             }
             Command::DeletePod { pod, uid, resource_version } => {
@@ -80,9 +86,13 @@ impl Hand<'_> {
         let namespace = &self.holder.namespace;
         let stored = match self.context.cluster.create_lease(namespace, &lease).await {
             Err(error) if already_exists(&error) => {
-                let stored = self.context.cluster.read_lease(namespace, &terms.name).await?.ok_or(error)?;
+                let stored =
+                    self.context.cluster.read_lease(namespace, &terms.name).await?.ok_or(error)?;
                 if stored.spec.holder.uid != uid {
-                    return Err(Error::ForeignLease { lease: terms.name.clone(), owner: stored.spec.holder.uid });
+                    return Err(Error::ForeignLease {
+                        lease: terms.name.clone(),
+                        owner: stored.spec.holder.uid,
+                    });
                 }
                 stored
             }
@@ -99,10 +109,13 @@ impl Hand<'_> {
     /// than what is stored, and a pod that has come and gone must not come again.
     async fn create_pod(&mut self, plan: &PodPlan) -> Result<(), Error> {
         let namespace = &self.holder.namespace;
-        let Some(job) = &self.seen.job else { return Ok(()) };
+        let Some(job) = &self.seen.job else {
+            return Ok(());
+        };
         if !self.reserved_now {
             let stored = self.context.cluster.read_lease(namespace, &plan.name).await?;
-            let never_had_one = stored.is_some_and(|lease| matches!(ledger::state(&lease), Ok(LeaseState::Reserved)));
+            let never_had_one = stored
+                .is_some_and(|lease| matches!(ledger::state(&lease), Ok(LeaseState::Reserved)));
             if !never_had_one {
                 return Ok(());
             }
@@ -119,7 +132,11 @@ impl Hand<'_> {
     }
 
     /// Replaces the status of the open lease; a lease that is final already stays as it is.
-    async fn write(&mut self, name: &str, status: impl FnOnce(&Terms) -> GpuLeaseStatus) -> Result<(), Error> {
+    async fn write(
+        &mut self,
+        name: &str,
+        status: impl FnOnce(&Terms) -> GpuLeaseStatus,
+    ) -> Result<(), Error> {
         let unreadable = |why: String| Error::Unreadable { what: format!("lease {name}"), why };
         let lease = self.lease.clone().filter(|lease| lease.name_any() == name);
         let lease = lease.ok_or_else(|| unreadable("it was not seen".to_owned()))?;
@@ -150,11 +167,21 @@ impl Hand<'_> {
 
     /// Takes our finalizer off a pod and leaves those of others.
     async fn forget(&self, name: &str, uid: &str) -> Result<(), Error> {
-        let Some(pod) = self.seen.pods.iter().find(|pod| pod.name_any() == name && pod.uid().as_deref() == Some(uid)) else {
+        let Some(pod) = self
+            .seen
+            .pods
+            .iter()
+            .find(|pod| pod.name_any() == name && pod.uid().as_deref() == Some(uid))
+        else {
             return Ok(());
         };
-        let others: Vec<&String> = pod.finalizers().iter().filter(|finalizer| *finalizer != names::FINALIZER_METERING).collect();
-        let metadata = json!({"uid": uid, "resourceVersion": pod.resource_version(), "finalizers": others});
+        let others: Vec<&String> = pod
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != names::FINALIZER_METERING)
+            .collect();
+        let metadata =
+            json!({"uid": uid, "resourceVersion": pod.resource_version(), "finalizers": others});
         self.context.cluster.patch_pod(&self.holder.namespace, name, metadata).await
     }
 }

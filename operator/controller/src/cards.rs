@@ -37,7 +37,8 @@ impl PriceList {
 
     /// Writes the counts that changed since the status was last written.
     pub async fn tell_counts(&self, context: &Context) {
-        let cards: Vec<_> = self.cards.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let cards: Vec<_> =
+            self.cards.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for card in cards {
             let count = context.supply.count(&card.name_any());
             let status = GpuCardStatus {
@@ -60,7 +61,10 @@ impl PriceList {
 }
 
 /// A card that cannot be used is left out and said so; it stops no other.
-fn read(cards: &BTreeMap<String, Arc<GpuCard>>, settings: &Settings) -> (Catalog, BTreeMap<String, Price>) {
+fn read(
+    cards: &BTreeMap<String, Arc<GpuCard>>,
+    settings: &Settings,
+) -> (Catalog, BTreeMap<String, Price>) {
     let mut catalog = Catalog::built_in();
     let mut prices = BTreeMap::new();
     for (name, card) in cards {
@@ -71,7 +75,9 @@ fn read(cards: &BTreeMap<String, Arc<GpuCard>>, settings: &Settings) -> (Catalog
                 catalog = more;
                 prices.extend(price.map(|price| (name.clone(), price)));
             }
-            Err(finding) => tracing::warn!(card = name, reason = %finding.reason, "card left out: {}", finding.message()),
+            Err(finding) => {
+                tracing::warn!(card = name, reason = %finding.reason, "card left out: {}", finding.message());
+            }
         }
     }
     (catalog, prices)

@@ -14,7 +14,10 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "this is the one module that reads the clock")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one module that reads the clock"
+        )]
         Timestamp::now()
     }
 }

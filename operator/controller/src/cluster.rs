@@ -109,7 +109,11 @@ impl Cluster {
     pub async fn write_lease_status(&self, lease: &GpuLease) -> Result<GpuLease, Error> {
         let (namespace, name) = place(lease);
         let api: Api<GpuLease> = self.within(&namespace);
-        bounded(format!("write status of lease {namespace}/{name}"), api.replace_status(&name, &post(), lease)).await
+        bounded(
+            format!("write status of lease {namespace}/{name}"),
+            api.replace_status(&name, &post(), lease),
+        )
+        .await
     }
 
     /// Replaces the status of the job that was seen; a newer one is a conflict.
@@ -121,12 +125,20 @@ impl Cluster {
     }
 
     /// Changes metadata of a lease.
-    pub async fn patch_lease(&self, namespace: &str, name: &str, metadata: Value) -> Result<(), Error> {
+    pub async fn patch_lease(
+        &self,
+        namespace: &str,
+        name: &str,
+        metadata: Value,
+    ) -> Result<(), Error> {
         let api: Api<GpuLease> = self.within(namespace);
         let doing = format!("patch lease {namespace}/{name}");
-        bounded(doing, api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))))
-            .await
-            .map(|_| ())
+        bounded(
+            doing,
+            api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))),
+        )
+        .await
+        .map(|_| ())
     }
 
     /// Creates a pod; nothing happens when one of its name exists.
@@ -140,11 +152,18 @@ impl Cluster {
     }
 
     /// Changes metadata of a pod; nothing happens when it is gone.
-    pub async fn patch_pod(&self, namespace: &str, name: &str, metadata: Value) -> Result<(), Error> {
+    pub async fn patch_pod(
+        &self,
+        namespace: &str,
+        name: &str,
+        metadata: Value,
+    ) -> Result<(), Error> {
         let api: Api<Pod> = self.within(namespace);
         let doing = format!("patch pod {namespace}/{name}");
         let patch = Patch::Merge(json!({"metadata": metadata}));
-        gone_is_done(bounded(doing, api.patch(name, &PatchParams::default(), &patch)).await.map(|_| ()))
+        gone_is_done(
+            bounded(doing, api.patch(name, &PatchParams::default(), &patch)).await.map(|_| ()),
+        )
     }
 
     /// Deletes this pod and no other of its name, and only this version when one is given.
@@ -214,25 +233,33 @@ fn place(object: &impl ResourceExt) -> (String, String) {
 #[must_use]
 pub fn already_exists(error: &Error) -> bool {
     match error {
-        Error::Api { source, .. } => matches!(source.as_ref(), kube::Error::Api(status) if status.is_already_exists()),
+        Error::Api { source, .. } => {
+            matches!(source.as_ref(), kube::Error::Api(status) if status.is_already_exists())
+        }
         Error::Timeout { .. } | Error::Unreadable { .. } | Error::ForeignLease { .. } => false,
     }
 }
 
 fn gone_is_done(answer: Result<(), Error>) -> Result<(), Error> {
     match answer {
-        Err(Error::Api { source, .. }) if matches!(source.as_ref(), kube::Error::Api(status) if status.is_not_found()) => Ok(()),
+        Err(Error::Api { source, .. }) if matches!(source.as_ref(), kube::Error::Api(status) if status.is_not_found()) => {
+            Ok(())
+        }
         other => other,
     }
 }
 
 /// An Event's note holds at most 1,024 bytes.
 fn shortened(text: &str) -> String {
-    let end = (0..=text.len().min(1_000)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end =
+        (0..=text.len().min(1_000)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-async fn bounded<T>(doing: String, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
+async fn bounded<T>(
+    doing: String,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Error> {
     match tokio::time::timeout(CALL_LIMIT, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(source)) => Err(Error::Api { doing, source: Box::new(source) }),

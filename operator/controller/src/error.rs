@@ -100,5 +100,5 @@ pub fn backoff(class: Class, failures: u32) -> Duration {
         Class::Transient => Duration::from_millis(500),
         Class::Denied | Class::Refused | Class::Bug => Duration::from_secs(5),
     };
-    base.saturating_mul(1 << failures.min(8)).min(Duration::from_secs(60))
+    base.saturating_mul(1 << failures.min(8)).min(Duration::from_mins(1))
 }

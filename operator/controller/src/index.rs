@@ -26,12 +26,19 @@ struct Inner<K> {
 impl<K: ResourceExt> Index<K> {
     /// An empty index; `holder_of` says whose an object is.
     pub fn new(holder_of: fn(&K) -> Option<Holder>) -> Self {
-        Self { holder_of, inner: Mutex::new(Inner { groups: HashMap::new(), listed: BTreeSet::new() }) }
+        Self {
+            holder_of,
+            inner: Mutex::new(Inner { groups: HashMap::new(), listed: BTreeSet::new() }),
+        }
     }
 
     /// The objects of a holder, by name.
     pub fn of(&self, holder: &Holder) -> Vec<Arc<K>> {
-        self.lock().groups.get(holder).map(|group| group.values().cloned().collect()).unwrap_or_default()
+        self.lock()
+            .groups
+            .get(holder)
+            .map(|group| group.values().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// All holders that have an object.

@@ -52,7 +52,8 @@ struct RunArguments {
 async fn main() -> ExitCode {
     // kube's TLS needs one process-wide provider; ring is the only one in the tree.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
+    let filter =
+        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let Command::Run(arguments) = Arguments::parse().command;
     match operate(arguments).await {
@@ -96,9 +97,12 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
 }
 
 async fn configuration(arguments: &RunArguments) -> Result<Config, Box<dyn std::error::Error>> {
-    let options = KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
+    let options =
+        KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
     Ok(match &arguments.kubeconfig {
-        Some(file) => Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?,
+        Some(file) => {
+            Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &options).await?
+        }
         None if arguments.context.is_some() => Config::from_kubeconfig(&options).await?,
         None => Config::infer().await?,
     })

@@ -64,7 +64,9 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     let pod_facts: Vec<PodFacts> = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
     let lease = open_lease(context, holder, object.as_ref(), &pod_facts).await?;
     let unknown_run = match (&object, &job) {
-        (Some(object), Some(job)) => lease.is_none() && needs_ledger(&object.status, job.spec.rerun.unwrap_or(0)),
+        (Some(object), Some(job)) => {
+            lease.is_none() && needs_ledger(&object.status, job.spec.rerun.unwrap_or(0))
+        }
         _ => false,
     };
     let ledger = if unknown_run {
@@ -79,7 +81,8 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
         })?,
         None => None,
     };
-    let refused = lease_facts.as_ref().and_then(|lease| context.refusals.of(holder, &lease.terms.name));
+    let refused =
+        lease_facts.as_ref().and_then(|lease| context.refusals.of(holder, &lease.terms.name));
     Ok(Seen { job, pods, lease, object, lease_facts, pod_facts, ledger, refused })
 }
 
@@ -109,10 +112,13 @@ async fn open_lease(
     if let Some(lease) = context.leases.of(holder).into_iter().rev().find(|lease| open(lease)) {
         return Ok(Some(lease));
     }
-    let named = object.and_then(|object| object.status.lease.as_ref()).map(|lease| lease.name.clone());
+    let named =
+        object.and_then(|object| object.status.lease.as_ref()).map(|lease| lease.name.clone());
     let live = pods.iter().filter(|pod| pod.metered || !pod.is_over).map(|pod| pod.name.clone());
     for name in named.into_iter().chain(live) {
-        if let Some(lease) = context.cluster.read_lease(&holder.namespace, &name).await?.filter(|lease| open(lease)) {
+        if let Some(lease) =
+            context.cluster.read_lease(&holder.namespace, &name).await?.filter(|lease| open(lease))
+        {
             return Ok(Some(Arc::new(lease)));
         }
     }

@@ -31,7 +31,8 @@ pub fn millis(quantity: &Quantity) -> Option<i64> {
 }
 
 fn thousandths(text: &str) -> Option<i128> {
-    let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)))?;
+    let (number, factor) =
+        SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)))?;
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
     let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() || decimals.len() > 9 || !all_digits(whole) || !all_digits(decimals) {
@@ -49,7 +50,13 @@ mod tests {
     #[test]
     fn quantities_are_read_or_unknown() {
         let of = |text: &str| Quantity(text.to_owned());
-        for (text, bytes) in [("8", 8), ("1Ki", 1_024), ("1.5Gi", 1_610_612_736), ("16G", 16_000_000_000), ("24555112Ki", 25_144_434_688)] {
+        for (text, bytes) in [
+            ("8", 8),
+            ("1Ki", 1_024),
+            ("1.5Gi", 1_610_612_736),
+            ("16G", 16_000_000_000),
+            ("24555112Ki", 25_144_434_688),
+        ] {
             assert_eq!(units(&of(text)), Some(bytes), "{text}");
         }
         for (text, cores) in [("2", 2_000), ("1900m", 1_900), ("0.5", 500)] {

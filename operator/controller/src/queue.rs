@@ -154,7 +154,7 @@ mod tests {
             }
         };
         bell.ring(holder("train"));
-        queue.run(pass, tokio::time::sleep(Duration::from_secs(60))).await;
+        queue.run(pass, tokio::time::sleep(Duration::from_mins(1))).await;
         assert_eq!(*seen.lock().unwrap(), ["train", "train"]);
     }
 

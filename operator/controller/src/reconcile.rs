@@ -5,7 +5,10 @@ use std::sync::Arc;
 use leasehold_core::{decide::decide, observed::Holder};
 use leasehold_crds::desire;
 
-use crate::{act::act, context::Context, error::Error, observe::observe, queue::Next, record::record, wake::wake};
+use crate::{
+    act::act, context::Context, error::Error, observe::observe, queue::Next, record::record,
+    wake::wake,
+};
 
 /// Looks at a holder and moves it one step.
 ///

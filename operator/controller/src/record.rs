@@ -10,7 +10,9 @@ use crate::{context::Context, error::Error, observe::Seen};
 /// # Errors
 /// A conflict when the object is newer than what was seen: the caller looks again.
 pub async fn record(context: &Context, seen: &Seen, plan: &Plan) -> Result<(), Error> {
-    let (Some(job), Some(status)) = (&seen.job, &plan.status) else { return Ok(()) };
+    let (Some(job), Some(status)) = (&seen.job, &plan.status) else {
+        return Ok(());
+    };
     let wire = status_to_wire(status);
     if job.status.as_ref() == Some(&wire) {
         return Ok(());

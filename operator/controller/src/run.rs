@@ -46,7 +46,10 @@ pub fn holder_of_lease(lease: &GpuLease) -> Option<Holder> {
 /// Whose pod this is.
 #[must_use]
 pub fn holder_of_pod(pod: &Pod) -> Option<Holder> {
-    Some(Holder { namespace: pod.namespace()?, name: pod.labels().get(names::LABEL_HOLDER)?.clone() })
+    Some(Holder {
+        namespace: pod.namespace()?,
+        name: pod.labels().get(names::LABEL_HOLDER)?.clone(),
+    })
 }
 
 /// Runs the operator until `stop` is done.
@@ -65,9 +68,21 @@ pub async fn run(context: Arc<Context>, stop: impl Future<Output = ()>) {
         }
     }));
     tasks.spawn(follow(cluster.nodes(), synced.clone(), nodes(context.clone(), bell.clone())));
-    tasks.spawn(follow(cluster.placed_pods(), synced.clone(), placed_pods(context.clone(), bell.clone())));
-    tasks.spawn(follow(cluster.jobs(), synced.clone(), index(context.clone(), |context| &context.jobs, bell.clone())));
-    tasks.spawn(follow(cluster.open_leases(), synced.clone(), index(context.clone(), |context| &context.leases, bell.clone())));
+    tasks.spawn(follow(
+        cluster.placed_pods(),
+        synced.clone(),
+        placed_pods(context.clone(), bell.clone()),
+    ));
+    tasks.spawn(follow(
+        cluster.jobs(),
+        synced.clone(),
+        index(context.clone(), |context| &context.jobs, bell.clone()),
+    ));
+    tasks.spawn(follow(
+        cluster.open_leases(),
+        synced.clone(),
+        index(context.clone(), |context| &context.leases, bell.clone()),
+    ));
     tasks.spawn(follow(cluster.our_pods(), synced, {
         let mut into_index = index(context.clone(), |context| &context.pods, bell.clone());
         let (context, bell) = (context.clone(), bell);
@@ -124,7 +139,8 @@ async fn one_pass(context: Arc<Context>, failures: Arc<Failures>, holder: Holder
         Err(error) => {
             let count = failures.after(&holder, true);
             let class = error.class();
-            let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            let source =
+                std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             if class == Class::Conflict {
                 tracing::debug!(namespace = holder.namespace, name = holder.name, %error, source, "looking again");
             } else {
@@ -164,8 +180,11 @@ impl Waiting {
 
 /// Follows a watch for ever; errors are told and retried with a growing pause. An object that
 /// cannot be decoded is told and left out; it stops no other.
-async fn follow<K>((api, config): (Api<DeserializeGuard<K>>, watcher::Config), synced: Synced, mut take: impl FnMut(Event<K>) + Send + 'static)
-where
+async fn follow<K>(
+    (api, config): (Api<DeserializeGuard<K>>, watcher::Config),
+    synced: Synced,
+    mut take: impl FnMut(Event<K>) + Send + 'static,
+) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let kind = K::kind(&());
@@ -182,12 +201,17 @@ where
                     synced.one_more();
                 }
             }
-            Err(error) => tracing::warn!(%kind, %error, "watch broke off; the operator needs list and watch on this kind"),
+            Err(error) => {
+                tracing::warn!(%kind, %error, "watch broke off; the operator needs list and watch on this kind");
+            }
         }
     }
 }
 
-fn decoded<K: Resource<DynamicType = ()>>(event: Event<DeserializeGuard<K>>, kind: &str) -> Option<Event<K>> {
+fn decoded<K: Resource<DynamicType = ()>>(
+    event: Event<DeserializeGuard<K>>,
+    kind: &str,
+) -> Option<Event<K>> {
     let open = |guard: DeserializeGuard<K>| match guard.0 {
         Ok(object) => Some(object),
         Err(invalid) => {

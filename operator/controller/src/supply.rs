@@ -75,7 +75,12 @@ pub struct Count {
 
 impl Supply {
     /// Decides with the market as it is now and counts what the decision takes.
-    pub fn plan(&self, holder: &Holder, created: i64, decide: impl FnOnce(&Market) -> Plan) -> Plan {
+    pub fn plan(
+        &self,
+        holder: &Holder,
+        created: i64,
+        decide: impl FnOnce(&Market) -> Plan,
+    ) -> Plan {
         let mut inner = self.lock();
         let plan = decide(&inner.market);
         for command in &plan.commands {
@@ -108,7 +113,9 @@ impl Supply {
 
     /// A node as it is now; `None` when it is gone. Tells whether anything changed.
     pub fn node(&self, name: &str, node: Option<&Node>) -> bool {
-        let facts = node.map(NodeFacts::of).filter(|facts| facts.product.is_some() || facts.allocatable > 0);
+        let facts = node
+            .map(NodeFacts::of)
+            .filter(|facts| facts.product.is_some() || facts.allocatable > 0);
         let mut inner = self.lock();
         let changed = match facts {
             Some(facts) => inner.nodes.insert(name.to_owned(), facts.clone()) != Some(facts),
@@ -131,22 +138,20 @@ impl Supply {
     pub fn pod(&self, key: PodKey, pod: Option<&Pod>) -> bool {
         let mut inner = self.lock();
         let usage = pod.filter(|pod| !has_ended(pod)).and_then(usage_of);
-        match usage {
-            Some(usage) => {
-                inner.claimed.remove(&key);
-                if inner.holding.insert(key, usage.clone()) != Some(usage) {
-                    inner.recount();
-                }
-                false
+        if let Some(usage) = usage {
+            inner.claimed.remove(&key);
+            if inner.holding.insert(key, usage.clone()) != Some(usage) {
+                inner.recount();
             }
-            None => {
-                let was_bound = pod.is_none_or(has_ended);
-                let freed = inner.holding.remove(&key).is_some() | (was_bound && inner.claimed.remove(&key).is_some());
-                if freed {
-                    inner.recount();
-                }
-                freed
+            false
+        } else {
+            let was_bound = pod.is_none_or(has_ended);
+            let freed = inner.holding.remove(&key).is_some()
+                | (was_bound && inner.claimed.remove(&key).is_some());
+            if freed {
+                inner.recount();
             }
+            freed
         }
     }
 
@@ -222,7 +227,8 @@ impl Inner {
             *sum = sum.saturating_add(usage.count);
         }
         for node in &mut self.market.nodes {
-            node.free = node.allocatable.saturating_sub(used.get(node.name.as_str()).copied().unwrap_or(0));
+            node.free =
+                node.allocatable.saturating_sub(used.get(node.name.as_str()).copied().unwrap_or(0));
         }
     }
 }
@@ -230,9 +236,12 @@ impl Inner {
 impl NodeFacts {
     fn of(node: &Node) -> Self {
         let labels = node.labels();
-        let shared = labels.get("nvidia.com/gpu.sharing-strategy").is_some_and(|strategy| strategy != "none");
+        let shared = labels
+            .get("nvidia.com/gpu.sharing-strategy")
+            .is_some_and(|strategy| strategy != "none");
         let status = node.status.as_ref();
-        let amount = |resource: &str| -> Option<&Quantity> { status?.allocatable.as_ref()?.get(resource) };
+        let amount =
+            |resource: &str| -> Option<&Quantity> { status?.allocatable.as_ref()?.get(resource) };
         let ready = status
             .and_then(|status| status.conditions.as_ref())
             .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));

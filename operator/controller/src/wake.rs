@@ -8,7 +8,7 @@ use leasehold_core::plan::{Plan, Wake};
 use crate::queue::Next;
 
 /// Bounds what clock steps and lost watches can do to a holder with a deadline.
-const HEARTBEAT: Duration = Duration::from_secs(600);
+const HEARTBEAT: Duration = Duration::from_mins(10);
 
 /// The time until the plan wants to be looked at again.
 #[must_use]

@@ -57,7 +57,8 @@ impl Card {
     #[must_use]
     pub fn has_memory(&self, mib: i64) -> bool {
         let expected = self.expected_mib();
-        (mib - expected).abs().saturating_mul(100) <= expected.saturating_mul(MEMORY_TOLERANCE_PERCENT)
+        (mib - expected).abs().saturating_mul(100)
+            <= expected.saturating_mul(MEMORY_TOLERANCE_PERCENT)
     }
 }
 
@@ -113,7 +114,9 @@ pub struct Override {
 
 /// Why an override cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{id} is not a built-in card: give spec.products (names as nvidia-smi prints them) and spec.memory")]
+#[error(
+    "{id} is not a built-in card: give spec.products (names as nvidia-smi prints them) and spec.memory"
+)]
 pub struct IncompleteCard {
     /// The card's id.
     pub id: String,
@@ -144,7 +147,8 @@ impl Catalog {
             .into_deserialize()
             .filter_map(Result::ok)
             .map(|row: Row| {
-                let guessed = row.uncertain_fields.split(';').any(|field| field == "memory_mib_nvidia_smi");
+                let guessed =
+                    row.uncertain_fields.split(';').any(|field| field == "memory_mib_nvidia_smi");
                 Card {
                     id: row.id,
                     products: vec![row.nvidia_smi_name],
@@ -159,29 +163,26 @@ impl Catalog {
 
     /// The catalog with one more card, or with more names for a known one.
     pub fn with(mut self, change: Override) -> Result<Self, IncompleteCard> {
-        match self.cards.iter_mut().find(|card| card.id == change.id) {
-            Some(card) => {
-                card.aliases.extend(change.aliases);
-                if !change.products.is_empty() {
-                    card.products = change.products;
-                }
-                if let Some(memory) = change.memory_gib {
-                    card.memory_gib = memory;
-                    card.memory_mib = None;
-                }
+        if let Some(card) = self.cards.iter_mut().find(|card| card.id == change.id) {
+            card.aliases.extend(change.aliases);
+            if !change.products.is_empty() {
+                card.products = change.products;
             }
-            None => {
-                let (false, Some(memory_gib)) = (change.products.is_empty(), change.memory_gib) else {
-                    return Err(IncompleteCard { id: change.id });
-                };
-                self.cards.push(Card {
-                    id: change.id,
-                    products: change.products,
-                    aliases: change.aliases,
-                    memory_gib,
-                    memory_mib: None,
-                });
+            if let Some(memory) = change.memory_gib {
+                card.memory_gib = memory;
+                card.memory_mib = None;
             }
+        } else {
+            let (false, Some(memory_gib)) = (change.products.is_empty(), change.memory_gib) else {
+                return Err(IncompleteCard { id: change.id });
+            };
+            self.cards.push(Card {
+                id: change.id,
+                products: change.products,
+                aliases: change.aliases,
+                memory_gib,
+                memory_mib: None,
+            });
         }
         Ok(self)
     }
@@ -201,14 +202,17 @@ impl Catalog {
     /// alias or printed name (a family name means any board of it).
     pub fn resolve(&self, typed: &str) -> Result<Vec<&Card>, UnknownCard> {
         let wanted = normalize(typed);
-        let by_id: Vec<_> = self.cards.iter().filter(|card| normalize(&card.id) == wanted).collect();
+        let by_id: Vec<_> =
+            self.cards.iter().filter(|card| normalize(&card.id) == wanted).collect();
         if !by_id.is_empty() {
             return Ok(by_id);
         }
         let named: Vec<_> = self
             .cards
             .iter()
-            .filter(|card| card.aliases.iter().chain(&card.products).any(|name| normalize(name) == wanted))
+            .filter(|card| {
+                card.aliases.iter().chain(&card.products).any(|name| normalize(name) == wanted)
+            })
             .collect();
         if named.is_empty() { Err(self.unknown(typed)) } else { Ok(named) }
     }
@@ -218,7 +222,10 @@ impl Catalog {
     #[must_use]
     pub fn identify(&self, product: &str, memory_mib: Option<i64>) -> Option<&Card> {
         let wanted = normalize(product);
-        let mut named = self.cards.iter().filter(|card| card.products.iter().any(|name| normalize(name) == wanted));
+        let mut named = self
+            .cards
+            .iter()
+            .filter(|card| card.products.iter().any(|name| normalize(name) == wanted));
         let first = named.next()?;
         let mut candidates: Vec<_> = std::iter::once(first).chain(named).collect();
         if candidates.len() > 1 {
@@ -247,7 +254,8 @@ impl Catalog {
             for name in std::iter::once(&card.id).chain(&card.aliases) {
                 let folded = normalize(name);
                 let distance = strsim::damerau_levenshtein(&wanted, &folded);
-                let contained = wanted.len() >= 2 && (folded.contains(&wanted) || wanted.contains(&folded));
+                let contained =
+                    wanted.len() >= 2 && (folded.contains(&wanted) || wanted.contains(&folded));
                 if distance <= 2 || contained {
                     let best = names.entry(name.to_lowercase()).or_insert(distance);
                     *best = distance.min(*best);
@@ -256,7 +264,10 @@ impl Catalog {
         }
         let mut near: Vec<_> = names.into_iter().collect();
         near.sort_by(|left, right| left.1.cmp(&right.1).then_with(|| left.0.cmp(&right.0)));
-        UnknownCard { typed: typed.to_owned(), near: near.into_iter().take(5).map(|(name, _)| name).collect() }
+        UnknownCard {
+            typed: typed.to_owned(),
+            near: near.into_iter().take(5).map(|(name, _)| name).collect(),
+        }
     }
 }
 
@@ -265,7 +276,12 @@ mod tests {
     use super::*;
 
     fn ids(typed: &str) -> Vec<String> {
-        Catalog::built_in().resolve(typed).unwrap().into_iter().map(|card| card.id.clone()).collect()
+        Catalog::built_in()
+            .resolve(typed)
+            .unwrap()
+            .into_iter()
+            .map(|card| card.id.clone())
+            .collect()
     }
 
     #[test]
@@ -305,7 +321,12 @@ mod tests {
         ] {
             assert_eq!(catalog.identify(product, None).unwrap().id, id, "{product}");
         }
-        for product in ["NVIDIA H20 NVL16", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA H", "NVIDIA-GeForce-RTX-4090-SHARED"] {
+        for product in [
+            "NVIDIA H20 NVL16",
+            "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+            "NVIDIA H",
+            "NVIDIA-GeForce-RTX-4090-SHARED",
+        ] {
             assert_eq!(catalog.identify(product, None), None, "{product}");
         }
     }
@@ -355,7 +376,8 @@ mod tests {
             products: vec!["NVIDIA House".into()],
             memory_gib: Some(12),
         };
-        let alias = Override { id: "l4".into(), aliases: vec!["small".into()], ..Override::default() };
+        let alias =
+            Override { id: "l4".into(), aliases: vec!["small".into()], ..Override::default() };
         let catalog = Catalog::built_in().with(house).unwrap().with(alias).unwrap();
         assert_eq!(catalog.resolve("HC").unwrap()[0].id, "house-card");
         assert_eq!(catalog.resolve("small").unwrap()[0].id, "l4");

@@ -116,7 +116,12 @@ impl Claim {
 
 /// Sorts claims and keeps the time of each value that did not change.
 #[must_use]
-pub fn settle(claims: Vec<Claim>, last: &[Condition], generation: i64, now: Timestamp) -> Vec<Condition> {
+pub fn settle(
+    claims: Vec<Claim>,
+    last: &[Condition],
+    generation: i64,
+    now: Timestamp,
+) -> Vec<Condition> {
     let mut settled: Vec<Condition> = claims
         .into_iter()
         .map(|claim| {
@@ -154,7 +159,8 @@ mod tests {
     #[test]
     fn the_time_moves_only_with_the_value() {
         let at = |second| Timestamp::from_second(second).unwrap();
-        let claim = |truth| Claim::new(ConditionType::Ready, truth, &Finding::new(Reason::Running, "x"));
+        let claim =
+            |truth| Claim::new(ConditionType::Ready, truth, &Finding::new(Reason::Running, "x"));
         let first = settle(vec![claim(Truth::True)], &[], 1, at(10));
         let second = settle(vec![claim(Truth::True)], &first, 2, at(20));
         assert_eq!((second[0].since, second[0].observed_generation), (at(10), 2));

@@ -46,7 +46,8 @@ pub fn end(pod: &PodFacts, bound: &Bound, holder: HolderPresence, now: Timestamp
         return None;
     }
     let case = Case { pod, bound, holder };
-    let finding = JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
+    let finding =
+        JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
     let (at, known) = if pod.has_started() {
         (pod.last_end().unwrap_or(now), EndKnown::Kubelet)
     } else {
@@ -94,19 +95,29 @@ fn refused_by_the_kubelet(case: &Case<'_>) -> Option<Finding> {
     let reason = case.pod.reason.as_deref()?;
     (!case.pod.has_started() && !case.pod.deletion_requested).then(|| {
         let words = case.pod.message.as_deref().unwrap_or("no message");
-        Finding::new(Reason::NodeRefusedPod, format!("node {} refused the pod: {reason}: {words}", case.bound.node))
+        Finding::new(
+            Reason::NodeRefusedPod,
+            format!("node {} refused the pod: {reason}: {words}", case.bound.node),
+        )
     })
 }
 
 fn out_of_host_memory(case: &Case<'_>) -> Option<Finding> {
     let (name, _) = case.pod.ends().find(|(_, ended)| ended.reason == "OOMKilled")?;
-    Some(Finding::new(Reason::HostOutOfMemory, format!("the kernel killed a process of container {name} for memory")))
+    Some(Finding::new(
+        Reason::HostOutOfMemory,
+        format!("the kernel killed a process of container {name} for memory"),
+    ))
 }
 
 fn failed_install(case: &Case<'_>) -> Option<Finding> {
     let ended = failure_of(case.pod, container::INSTALL)?;
-    (!case.pod.deletion_requested)
-        .then(|| Finding::new(Reason::AgentFailed, format!("{} failed: {}", container::INSTALL, words_of(ended))))
+    (!case.pod.deletion_requested).then(|| {
+        Finding::new(
+            Reason::AgentFailed,
+            format!("{} failed: {}", container::INSTALL, words_of(ended)),
+        )
+    })
 }
 
 /// The agent's own verdict, of the first container that gave one other than success. A stop
@@ -137,12 +148,14 @@ fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
         _ => format!("the stop was ordered at {}", order.at),
     };
     let reason = match (order.reason, case.pod.held_up()) {
-        (Reason::StartupTimeout, Some((_, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName", _))) => {
-            Reason::ImagePullFailed
-        }
-        (Reason::StartupTimeout, Some((_, "CreateContainerConfigError" | "CreateContainerError", _))) => {
-            Reason::ContainerCreateFailed
-        }
+        (
+            Reason::StartupTimeout,
+            Some((_, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName", _)),
+        ) => Reason::ImagePullFailed,
+        (
+            Reason::StartupTimeout,
+            Some((_, "CreateContainerConfigError" | "CreateContainerError", _)),
+        ) => Reason::ContainerCreateFailed,
         (reason, _) => reason,
     };
     Some(Finding::new(reason, evidence))
@@ -151,15 +164,19 @@ fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
 fn deleted(case: &Case<'_>) -> Option<Finding> {
     case.pod.deletion_requested.then(|| match case.holder {
         HolderPresence::Gone => Finding::new(Reason::HolderDeleted, "the job was deleted"),
-        HolderPresence::Present => Finding::new(Reason::PodDeleted, format!("pod {} was deleted", case.pod.name)),
+        HolderPresence::Present => {
+            Finding::new(Reason::PodDeleted, format!("pod {} was deleted", case.pod.name))
+        }
     })
 }
 
 fn could_not_start(case: &Case<'_>) -> Option<Finding> {
-    let (name, ended) = case
-        .pod
-        .ends()
-        .find(|(_, ended)| matches!(ended.reason.as_str(), "StartError" | "ContainerCannotRun" | "ContainerStatusUnknown"))?;
+    let (name, ended) = case.pod.ends().find(|(_, ended)| {
+        matches!(
+            ended.reason.as_str(),
+            "StartError" | "ContainerCannotRun" | "ContainerStatusUnknown"
+        )
+    })?;
     Some(Finding::new(
         Reason::AgentFailed,
         format!("node {}: container {name} could not start: {}", case.bound.node, words_of(ended)),
@@ -168,25 +185,39 @@ fn could_not_start(case: &Case<'_>) -> Option<Finding> {
 
 fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {
     if let Some(ended) = failure_of(case.pod, container::PREFLIGHT) {
-        return Some(Finding::new(Reason::AgentFailed, format!("preflight left no report: {}", words_of(ended))));
+        return Some(Finding::new(
+            Reason::AgentFailed,
+            format!("preflight left no report: {}", words_of(ended)),
+        ));
     }
     let (_, ended) = case.pod.ends().find(|(name, _)| *name == container::MAIN)?;
     let ran = match (ended.started_at, ended.finished_at) {
-        (Some(start), Some(end)) => format!(" after {}", duration::format(end.duration_since(start))),
+        (Some(start), Some(end)) => {
+            format!(" after {}", duration::format(end.duration_since(start)))
+        }
         _ => String::new(),
     };
     Some(match ended.exit_code {
         0 => Finding::new(Reason::Completed, format!("exit code 0{ran}")),
-        code => Finding::new(Reason::CommandFailed, format!("exit code {code}{ran}, the agent left no report")),
+        code => Finding::new(
+            Reason::CommandFailed,
+            format!("exit code {code}{ran}, the agent left no report"),
+        ),
     })
 }
 
 fn unexplained(case: &Case<'_>) -> Finding {
-    Finding::new(Reason::PodLost, format!("pod {} ended on node {} without a word", case.pod.name, case.bound.node))
+    Finding::new(
+        Reason::PodLost,
+        format!("pod {} ended on node {} without a word", case.pod.name, case.bound.node),
+    )
 }
 
 fn failure_of<'a>(pod: &'a PodFacts, name: &str) -> Option<&'a Ended> {
-    pod.ends().find(|(ended, _)| *ended == name).map(|(_, ended)| ended).filter(|ended| ended.exit_code != 0)
+    pod.ends()
+        .find(|(ended, _)| *ended == name)
+        .map(|(_, ended)| ended)
+        .filter(|ended| ended.exit_code != 0)
 }
 
 fn words_of(ended: &Ended) -> String {

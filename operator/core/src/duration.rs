@@ -5,7 +5,9 @@ use jiff::SignedDuration;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a duration: write hours, minutes and seconds in that order, for example 4h, 1h30m or 90s")]
+#[error(
+    "{text:?} is not a duration: write hours, minutes and seconds in that order, for example 4h, 1h30m or 90s"
+)]
 pub struct NotADuration {
     /// The text as given.
     pub text: String,
@@ -17,7 +19,9 @@ pub fn parse(text: &str) -> Result<SignedDuration, NotADuration> {
     let mut rest = text;
     let mut seconds: i64 = 0;
     for (unit, length) in [('h', 3_600), ('m', 60), ('s', 1)] {
-        let Some((digits, tail)) = rest.split_once(unit) else { continue };
+        let Some((digits, tail)) = rest.split_once(unit) else {
+            continue;
+        };
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(refuse());
         }
@@ -40,11 +44,13 @@ pub fn format(duration: SignedDuration) -> String {
     let total = duration.as_secs();
     let sign = if total < 0 { "-" } else { "" };
     let total = total.unsigned_abs();
-    let text: String = [(total / 3_600, 'h'), (total / 60 % 60, 'm'), (total % 60, 's')]
-        .into_iter()
-        .filter(|(amount, _)| *amount > 0)
-        .map(|(amount, unit)| format!("{amount}{unit}"))
-        .collect();
+    let mut text = String::new();
+    for (amount, unit) in [(total / 3_600, 'h'), (total / 60 % 60, 'm'), (total % 60, 's')] {
+        if amount > 0 {
+            text.push_str(&amount.to_string());
+            text.push(unit);
+        }
+    }
     if text.is_empty() { "0s".to_owned() } else { format!("{sign}{text}") }
 }
 
@@ -55,10 +61,24 @@ mod tests {
 
     #[test]
     fn durations_are_parsed_or_refused() {
-        for (text, seconds) in [("4h", 14_400), ("1h30m", 5_400), ("90s", 90), ("0s", 0), ("90m", 5_400)] {
+        for (text, seconds) in
+            [("4h", 14_400), ("1h30m", 5_400), ("90s", 90), ("0s", 0), ("90m", 5_400)]
+        {
             assert_eq!(parse(text).unwrap().as_secs(), seconds, "{text}");
         }
-        for text in ["", "4", "1.5h", "-1h", "h", "30m1h", "1h1h", "1d", " 1h", "1h ", "99999999999999999999h"] {
+        for text in [
+            "",
+            "4",
+            "1.5h",
+            "-1h",
+            "h",
+            "30m1h",
+            "1h1h",
+            "1d",
+            " 1h",
+            "1h ",
+            "99999999999999999999h",
+        ] {
             assert!(parse(text).is_err(), "{text:?}");
         }
     }

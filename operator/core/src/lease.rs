@@ -106,12 +106,16 @@ impl Terms {
 
     /// The bill for a closed lease: never more than was reserved; what exceeds it is absorbed.
     #[must_use]
-    pub fn bill(&self, held: Held, ended_at: Timestamp, chargeable_until: Timestamp, payer: Payer) -> Bill {
+    pub fn bill(
+        &self,
+        held: Held,
+        ended_at: Timestamp,
+        chargeable_until: Timestamp,
+        payer: Payer,
+    ) -> Bill {
         let whole = ended_at.duration_since(held.at).max(SignedDuration::ZERO);
-        let billed = ended_at
-            .min(chargeable_until)
-            .duration_since(held.at)
-            .max(SignedDuration::ZERO);
+        let billed =
+            ended_at.min(chargeable_until).duration_since(held.at).max(SignedDuration::ZERO);
         let cost = self.rate().cost(whole);
         let charged = match payer {
             Payer::User => self.rate().cost(billed).min(self.reserved),
@@ -197,15 +201,26 @@ pub struct Deadline {
 /// Longest time that money allows between taking the card and the stop signal: what `left` pays,
 /// less the grace period, which is charged as well.
 #[must_use]
-pub fn affordable_hold(rate: HourlyRate, grace: SignedDuration, left: Option<Money>) -> Option<SignedDuration> {
+pub fn affordable_hold(
+    rate: HourlyRate,
+    grace: SignedDuration,
+    left: Option<Money>,
+) -> Option<SignedDuration> {
     rate.affordable(left?).map(|time| time.saturating_sub(grace).max(SignedDuration::ZERO))
 }
 
 /// The earliest deadline of a held lease: start-up, running time and money.
 #[must_use]
-pub fn deadline(held: Held, bounds: Bounds, rate: HourlyRate, limit_left: Option<Money>) -> Deadline {
+pub fn deadline(
+    held: Held,
+    bounds: Bounds,
+    rate: HourlyRate,
+    limit_left: Option<Money>,
+) -> Deadline {
     let time = match held.running_at {
-        Some(start) => Deadline { at: later(start, bounds.runtime), reason: Reason::MaxRuntimeReached },
+        Some(start) => {
+            Deadline { at: later(start, bounds.runtime), reason: Reason::MaxRuntimeReached }
+        }
         None => Deadline { at: later(held.at, bounds.startup), reason: Reason::StartupTimeout },
     };
     let money = affordable_hold(rate, bounds.grace, limit_left)
@@ -224,7 +239,9 @@ pub fn later(at: Timestamp, time: SignedDuration) -> Timestamp {
 pub fn pays_for_a_start(rate: HourlyRate, grace: SignedDuration, limit: Limit) -> bool {
     match limit {
         Limit::Unlimited => true,
-        Limit::Amount(limit) => rate.cost(grace.saturating_add(SignedDuration::from_secs(1))) <= limit,
+        Limit::Amount(limit) => {
+            rate.cost(grace.saturating_add(SignedDuration::from_secs(1))) <= limit
+        }
     }
 }
 
@@ -276,17 +293,29 @@ mod tests {
         let rate = terms("3.60", 1, "9").rate();
         let starting = Held { at: at(0), running_at: None };
         let running = Held { at: at(0), running_at: Some(at(100)) };
-        assert_eq!(deadline(starting, bounds, rate, None), Deadline { at: at(1_800), reason: Reason::StartupTimeout });
-        assert_eq!(deadline(running, bounds, rate, None), Deadline { at: at(3_700), reason: Reason::MaxRuntimeReached });
+        assert_eq!(
+            deadline(starting, bounds, rate, None),
+            Deadline { at: at(1_800), reason: Reason::StartupTimeout }
+        );
+        assert_eq!(
+            deadline(running, bounds, rate, None),
+            Deadline { at: at(3_700), reason: Reason::MaxRuntimeReached }
+        );
         let poor = Some(Money::parse("1").unwrap());
-        assert_eq!(deadline(running, bounds, rate, poor), Deadline { at: at(970), reason: Reason::BudgetExhausted });
+        assert_eq!(
+            deadline(running, bounds, rate, poor),
+            Deadline { at: at(970), reason: Reason::BudgetExhausted }
+        );
     }
 
     #[test]
     fn infrastructure_pays_for_its_own_faults() {
         let held = Held { at: at(0), running_at: None };
         let bill = terms("3.60", 1, "9").bill(held, at(600), at(900), Payer::Infrastructure);
-        assert_eq!((bill.billed_seconds, bill.charged, bill.absorbed.to_string()), (0, Money::ZERO, "0.60".into()));
+        assert_eq!(
+            (bill.billed_seconds, bill.charged, bill.absorbed.to_string()),
+            (0, Money::ZERO, "0.60".into())
+        );
     }
 
     proptest! {

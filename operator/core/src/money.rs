@@ -42,7 +42,8 @@ impl Money {
     pub fn parse(text: &str) -> Result<Self, NotAnAmount> {
         let refuse = || NotAnAmount { text: text.to_owned() };
         let (units, decimals) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let digits =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
         if !digits(units) || !digits(decimals) || decimals.len() > 6 {
             return Err(refuse());
         }
@@ -157,7 +158,6 @@ fn saturate(micros: i128) -> Money {
     Money(i64::try_from(micros).unwrap_or(if micros < 0 { i64::MIN } else { i64::MAX }))
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,17 +165,23 @@ mod tests {
 
     #[test]
     fn amounts_are_parsed_exactly_or_refused() {
-        for (text, micros) in [("25.00", 25_000_000), ("100", 100_000_000), ("0.000001", 1), ("0.1", 100_000)] {
+        for (text, micros) in
+            [("25.00", 25_000_000), ("100", 100_000_000), ("0.000001", 1), ("0.1", 100_000)]
+        {
             assert_eq!(Money::parse(text).unwrap().micros(), micros, "{text}");
         }
-        for text in ["", ".", "1.", ".5", "1e2", "1,000", "-5", "NaN", "0.30000000000000004", "+1", " 1"] {
+        for text in
+            ["", ".", "1.", ".5", "1e2", "1,000", "-5", "NaN", "0.30000000000000004", "+1", " 1"]
+        {
             assert!(Money::parse(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
     fn amounts_print_with_two_decimals_or_more() {
-        for (micros, text) in [(25_000_000, "25.00"), (100, "0.0001"), (1_500_000, "1.50"), (1, "0.000001")] {
+        for (micros, text) in
+            [(25_000_000, "25.00"), (100, "0.0001"), (1_500_000, "1.50"), (1, "0.000001")]
+        {
             assert_eq!(Money::from_micros(micros).to_string(), text);
         }
     }
@@ -190,9 +196,13 @@ mod tests {
     #[test]
     fn a_price_by_the_hour_is_charged_by_the_second_and_rounded_up_once() {
         let price = Money::parse("3.60").unwrap();
-        for (seconds, count, cost) in
-            [(3_600, 1, "3.60"), (3_599, 1, "3.599"), (3_601, 1, "3.601"), (3_600, 8, "28.80"), (1, 8, "0.008")]
-        {
+        for (seconds, count, cost) in [
+            (3_600, 1, "3.60"),
+            (3_599, 1, "3.599"),
+            (3_601, 1, "3.601"),
+            (3_600, 8, "28.80"),
+            (1, 8, "0.008"),
+        ] {
             let rate = HourlyRate::of(price, count);
             assert_eq!(rate.cost(SignedDuration::from_secs(seconds)).to_string(), cost);
         }

@@ -91,7 +91,9 @@ fn offer(desired: &Desired, market: &Market, card: &Card, left: Limit) -> Result
     let Some(price) = market.prices.get(&card.id) else {
         return match left {
             Limit::Unlimited => Ok(Money::ZERO),
-            Limit::Amount(_) => Err(Finding::new(Reason::Unpriced, format!("no price is known for {}", card.id))),
+            Limit::Amount(_) => {
+                Err(Finding::new(Reason::Unpriced, format!("no price is known for {}", card.id)))
+            }
         };
     };
     if price.currency != desired.currency {
@@ -151,7 +153,8 @@ fn no_room(desired: &Desired, market: &Market, cards: &[(&Card, Money)]) -> Find
         return Finding::new(Reason::WaitingForCard, evidence);
     }
     if largest < count {
-        let evidence = format!("{count} × {names} in one pod asked for, the largest node has {largest}");
+        let evidence =
+            format!("{count} × {names} in one pod asked for, the largest node has {largest}");
         return Finding::new(Reason::CountExceedsNodes, evidence);
     }
     let free: u32 = nodes.iter().filter(|node| node.open).map(|node| node.free).sum();
@@ -173,12 +176,17 @@ fn unknown_card(unknown: &UnknownCard) -> Finding {
     } else {
         format!("did you mean {}?", unknown.near.join(", "))
     };
-    Finding::new(Reason::UnknownCard, format!("gpu.cards: no card is called {:?}; {near}", unknown.typed))
+    Finding::new(
+        Reason::UnknownCard,
+        format!("gpu.cards: no card is called {:?}; {near}", unknown.typed),
+    )
 }
 
 fn currency_mismatch(desired: &Desired, card: &Card, price: &Price) -> Finding {
-    let evidence =
-        format!("{} is priced in {}, the budget is in {}", card.id, price.currency, desired.currency);
+    let evidence = format!(
+        "{} is priced in {}, the budget is in {}",
+        card.id, price.currency, desired.currency
+    );
     Finding::new(Reason::CurrencyMismatch, evidence)
 }
 
@@ -197,7 +205,10 @@ fn too_small(desired: &Desired, card: &Card, rate: HourlyRate, left: Limit) -> F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{catalog::Catalog, desired::{GpuCount, Wish}};
+    use crate::{
+        catalog::Catalog,
+        desired::{GpuCount, Wish},
+    };
     use jiff::SignedDuration;
 
     fn wanting(cards: &[&str], count: u32) -> Desired {
@@ -227,20 +238,28 @@ mod tests {
     }
 
     fn market(nodes: Vec<NodeSupply>) -> Market {
-        let prices = [("rtx4090", "0.40"), ("rtx3090", "0.20"), ("a100-sxm4-80", "1.80"), ("h20-96", "1.00")]
-            .into_iter()
-            .map(|(card, price)| {
-                let currency = if card == "h20-96" { "CNY" } else { "USD" };
-                (card.to_owned(), Price { per_hour: Money::parse(price).unwrap(), currency: currency.into() })
-            })
-            .collect();
+        let prices = [
+            ("rtx4090", "0.40"),
+            ("rtx3090", "0.20"),
+            ("a100-sxm4-80", "1.80"),
+            ("h20-96", "1.00"),
+        ]
+        .into_iter()
+        .map(|(card, price)| {
+            let currency = if card == "h20-96" { "CNY" } else { "USD" };
+            (
+                card.to_owned(),
+                Price { per_hour: Money::parse(price).unwrap(), currency: currency.into() },
+            )
+        })
+        .collect();
         Market { catalog: Catalog::built_in(), prices, nodes }
     }
 
     fn chosen(choice: Choice) -> (String, String) {
         match choice {
             Choice::Place(chosen) => (chosen.card.id, chosen.node),
-            other => panic!("{other:?}"),
+            other @ (Choice::Wait(_) | Choice::Refuse(_)) => panic!("{other:?}"),
         }
     }
 
@@ -254,9 +273,16 @@ mod tests {
 
     #[test]
     fn the_first_card_with_room_is_taken_on_the_fullest_node_that_fits() {
-        let market = market(vec![node("a", "rtx4090", 4, 0), node("b", "rtx3090", 8, 8), node("c", "rtx3090", 4, 2)]);
+        let market = market(vec![
+            node("a", "rtx4090", 4, 0),
+            node("b", "rtx3090", 8, 8),
+            node("c", "rtx3090", 4, 2),
+        ]);
         let desired = wanting(&["4090", "3090"], 2);
-        assert_eq!(chosen(choose(&desired, &market, desired.limit)), ("rtx3090".into(), "c".into()));
+        assert_eq!(
+            chosen(choose(&desired, &market, desired.limit)),
+            ("rtx3090".into(), "c".into())
+        );
     }
 
     #[test]
@@ -268,7 +294,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_placed_says_why() {
-        let supply = market(vec![node("a", "rtx4090", 4, 1), node("b", "h20-96", 8, 8), node("c", "l4", 1, 1)]);
+        let supply = market(vec![
+            node("a", "rtx4090", 4, 1),
+            node("b", "h20-96", 8, 8),
+            node("c", "l4", 1, 1),
+        ]);
         for (cards, count, answer) in [
             (&["rtx4900"][..], 1, ("refuse", Reason::UnknownCard)),
             (&["4090"], 2, ("wait", Reason::WaitingForCard)),
@@ -279,11 +309,21 @@ mod tests {
             (&["l4", "4090"], 1, ("place", Reason::Placing)),
         ] {
             let desired = wanting(cards, count);
-            assert_eq!(reason(&choose(&desired, &supply, desired.limit)), answer, "{cards:?} × {count}");
+            assert_eq!(
+                reason(&choose(&desired, &supply, desired.limit)),
+                answer,
+                "{cards:?} × {count}"
+            );
         }
         let poor = Limit::Amount(Money::parse("0.003").unwrap());
-        assert_eq!(reason(&choose(&wanting(&["4090"], 1), &supply, poor)), ("refuse", Reason::BudgetTooSmall));
-        assert_eq!(reason(&choose(&wanting(&["l4"], 1), &supply, Limit::Unlimited)), ("place", Reason::Placing));
+        assert_eq!(
+            reason(&choose(&wanting(&["4090"], 1), &supply, poor)),
+            ("refuse", Reason::BudgetTooSmall)
+        );
+        assert_eq!(
+            reason(&choose(&wanting(&["l4"], 1), &supply, Limit::Unlimited)),
+            ("place", Reason::Placing)
+        );
     }
 
     #[test]
@@ -291,7 +331,11 @@ mod tests {
         let supply = market(vec![node("a", "rtx3090", 0, 0)]);
         let desired = wanting(&["3090"], 1);
         let Choice::Wait(finding) = choose(&desired, &supply, desired.limit) else { panic!() };
-        assert!(finding.evidence.starts_with("1 node by label have rtx3090, 0 cards are allocatable"), "{}", finding.evidence);
+        assert!(
+            finding.evidence.starts_with("1 node by label have rtx3090, 0 cards are allocatable"),
+            "{}",
+            finding.evidence
+        );
     }
 
     #[test]
@@ -299,7 +343,10 @@ mod tests {
         let mut closed = node("a", "rtx3090", 4, 4);
         closed.open = false;
         let desired = wanting(&["3090"], 1);
-        assert_eq!(reason(&choose(&desired, &market(vec![closed]), desired.limit)), ("wait", Reason::WaitingForCard));
+        assert_eq!(
+            reason(&choose(&desired, &market(vec![closed]), desired.limit)),
+            ("wait", Reason::WaitingForCard)
+        );
     }
 
     #[test]

@@ -27,7 +27,9 @@ impl Plan {
     /// Whether more cards or other prices would change the answer.
     #[must_use]
     pub fn waits_for_supply(&self) -> bool {
-        let Some(status) = &self.status else { return false };
+        let Some(status) = &self.status else {
+            return false;
+        };
         status.lease.is_none()
             && status.conditions.iter().any(|condition| {
                 condition.kind == ConditionType::Ready

@@ -117,7 +117,10 @@ impl PodFacts {
     /// The container with this name.
     #[must_use]
     pub fn container(&self, name: &str) -> Option<&ContainerState> {
-        self.containers.iter().find(|container| container.name == name).map(|container| &container.state)
+        self.containers
+            .iter()
+            .find(|container| container.name == name)
+            .map(|container| &container.state)
     }
 
     /// When the program started.
@@ -159,11 +162,15 @@ impl PodFacts {
     pub fn held_up(&self) -> Option<(&str, &str, &str)> {
         self.containers.iter().find_map(|container| match &container.state {
             ContainerState::Waiting { reason, message }
-                if !reason.is_empty() && reason != "PodInitializing" && reason != "ContainerCreating" =>
+                if !reason.is_empty()
+                    && reason != "PodInitializing"
+                    && reason != "ContainerCreating" =>
             {
                 Some((container.name.as_str(), reason.as_str(), message.as_str()))
             }
-            ContainerState::Waiting { .. } | ContainerState::Running { .. } | ContainerState::Ended(_) => None,
+            ContainerState::Waiting { .. }
+            | ContainerState::Running { .. }
+            | ContainerState::Ended(_) => None,
         })
     }
 }

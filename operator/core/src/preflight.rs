@@ -66,26 +66,11 @@ pub struct Judge {
 
 /// All checks, in order.
 pub const JUDGES: &[Judge] = &[
-    Judge {
-        subject: "device files",
-        judge: devices_are_present,
-    },
-    Judge {
-        subject: "nvidia-smi",
-        judge: nvidia_smi_runs,
-    },
-    Judge {
-        subject: "number of cards",
-        judge: the_count_is_right,
-    },
-    Judge {
-        subject: "model of the cards",
-        judge: the_model_is_right,
-    },
-    Judge {
-        subject: "memory of the cards",
-        judge: the_memory_is_right,
-    },
+    Judge { subject: "device files", judge: devices_are_present },
+    Judge { subject: "nvidia-smi", judge: nvidia_smi_runs },
+    Judge { subject: "number of cards", judge: the_count_is_right },
+    Judge { subject: "model of the cards", judge: the_model_is_right },
+    Judge { subject: "memory of the cards", judge: the_memory_is_right },
 ];
 
 /// The verdicts, in order, up to and including the first refusal.
@@ -109,19 +94,13 @@ fn devices_are_present(facts: &Facts) -> Verdict {
     }
     refuse(
         Reason::DevicesMissing,
-        format!(
-            "expected {}, found no /dev/nvidia* in the container",
-            wanted(&facts.expected)
-        ),
+        format!("expected {}, found no /dev/nvidia* in the container", wanted(&facts.expected)),
     )
 }
 
 fn nvidia_smi_runs(facts: &Facts) -> Verdict {
     match &facts.listing {
-        Ok(Listing {
-            warning: Some(finding),
-            ..
-        }) => Verdict::Warn(finding.clone()),
+        Ok(Listing { warning: Some(finding), .. }) => Verdict::Warn(finding.clone()),
         Ok(_) => Verdict::Pass,
         Err(finding) => Verdict::Refuse(finding.clone()),
     }
@@ -147,17 +126,9 @@ fn the_count_is_right(facts: &Facts) -> Verdict {
 }
 
 fn the_model_is_right(facts: &Facts) -> Verdict {
-    let wanted: Vec<String> = facts
-        .expected
-        .products
-        .iter()
-        .map(|name| normalize(name))
-        .collect();
-    let others: Vec<&Card> = facts
-        .cards()
-        .iter()
-        .filter(|card| !wanted.contains(&normalize(&card.name)))
-        .collect();
+    let wanted: Vec<String> = facts.expected.products.iter().map(|name| normalize(name)).collect();
+    let others: Vec<&Card> =
+        facts.cards().iter().filter(|card| !wanted.contains(&normalize(&card.name))).collect();
     if others.is_empty() {
         return Verdict::Pass;
     }
@@ -179,16 +150,10 @@ fn the_memory_is_right(facts: &Facts) -> Verdict {
     let others: Vec<&Card> = facts
         .cards()
         .iter()
-        .filter(|card| {
-            card.memory_mib
-                .is_some_and(|seen| !is_same_memory(seen, expected))
-        })
+        .filter(|card| card.memory_mib.is_some_and(|seen| !is_same_memory(seen, expected)))
         .collect();
-    let unknown: Vec<&Card> = facts
-        .cards()
-        .iter()
-        .filter(|card| card.memory_mib.is_none())
-        .collect();
+    let unknown: Vec<&Card> =
+        facts.cards().iter().filter(|card| card.memory_mib.is_none()).collect();
     let evidence = |cards: Vec<&Card>| {
         let card = &facts.expected.card;
         format!(
@@ -220,11 +185,7 @@ fn wanted(expected: &Expectation) -> String {
 
 fn list<'a>(cards: impl IntoIterator<Item = &'a Card>) -> String {
     let names: Vec<String> = cards.into_iter().map(ToString::to_string).collect();
-    if names.is_empty() {
-        "none".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -242,14 +203,8 @@ mod tests {
             .collect();
         let stdout = lines.join("\n");
         Facts {
-            device_files: (0..rows.len())
-                .map(|at| format!("/dev/nvidia{at}"))
-                .collect(),
-            listing: read(&Answer::Exited {
-                code: 0,
-                stdout,
-                stderr: String::new(),
-            }),
+            device_files: (0..rows.len()).map(|at| format!("/dev/nvidia{at}")).collect(),
+            listing: read(&Answer::Exited { code: 0, stdout, stderr: String::new() }),
             expected: Expectation {
                 card: "rtx4090".to_owned(),
                 products: vec!["NVIDIA GeForce RTX 4090".to_owned()],
@@ -271,32 +226,17 @@ mod tests {
         for rows in [[GOOD, GOOD], [GOOD, old_driver]] {
             let verdicts = examine(&facts_with(&rows));
             assert_eq!(verdicts.len(), JUDGES.len());
-            assert!(
-                verdicts
-                    .iter()
-                    .all(|(_, verdict)| *verdict == Verdict::Pass),
-                "{verdicts:?}"
-            );
+            assert!(verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Pass), "{verdicts:?}");
         }
     }
 
     #[test]
     fn each_failure_has_its_reason_and_names_what_was_seen() {
-        let no_devices = Facts {
-            device_files: Vec::new(),
-            ..facts_with(&[GOOD, GOOD])
-        };
-        let broken = Facts {
-            listing: read(&Answer::TimedOut { seconds: 20 }),
-            ..facts_with(&[GOOD, GOOD])
-        };
+        let no_devices = Facts { device_files: Vec::new(), ..facts_with(&[GOOD, GOOD]) };
+        let broken =
+            Facts { listing: read(&Answer::TimedOut { seconds: 20 }), ..facts_with(&[GOOD, GOOD]) };
         let table = [
-            (
-                no_devices,
-                "device files",
-                Reason::DevicesMissing,
-                vec!["2 × rtx4090"],
-            ),
+            (no_devices, "device files", Reason::DevicesMissing, vec!["2 × rtx4090"]),
             (broken, "nvidia-smi", Reason::NvidiaSmiTimeout, vec!["20 s"]),
             (
                 facts_with(&[GOOD]),
@@ -341,11 +281,7 @@ mod tests {
             };
             assert_eq!((judge, finding.reason), (subject, reason));
             for value in values {
-                assert!(
-                    finding.evidence.contains(value),
-                    "{value} in {}",
-                    finding.evidence
-                );
+                assert!(finding.evidence.contains(value), "{value} in {}", finding.evidence);
             }
         }
     }
@@ -354,9 +290,7 @@ mod tests {
     fn a_missing_device_is_told_before_what_follows_from_it() {
         let facts = Facts {
             device_files: Vec::new(),
-            listing: read(&Answer::NotFound {
-                looked_in: "/bin".to_owned(),
-            }),
+            listing: read(&Answer::NotFound { looked_in: "/bin".to_owned() }),
             ..facts_with(&[])
         };
         assert_eq!(examine(&facts).len(), 1);

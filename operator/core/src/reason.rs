@@ -1,6 +1,6 @@
 //! Every reason that leasehold gives, with who pays and what to change. Pure data.
 //!
-//! A reason is one PascalCase word in conditions, Events, leases and metrics. Its doc comment is
+//! A reason is one `PascalCase` word in conditions, Events, leases and metrics. Its doc comment is
 //! the user's documentation of it; its cure is what the user is told to change.
 
 use std::fmt;

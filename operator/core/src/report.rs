@@ -90,13 +90,9 @@ impl Report {
             Some(format!(r#""stage":"{}""#, self.stage.name())),
             self.reason.map(|reason| format!(r#""reason":"{reason}""#)),
             self.exit_code.map(|code| format!(r#""exitCode":{code}"#)),
-            self.ran_seconds
-                .map(|seconds| format!(r#""ranSeconds":{seconds}"#)),
+            self.ran_seconds.map(|seconds| format!(r#""ranSeconds":{seconds}"#)),
         ];
-        let mut line = format!(
-            "{{{}",
-            fields.into_iter().flatten().collect::<Vec<_>>().join(",")
-        );
+        let mut line = format!("{{{}", fields.into_iter().flatten().collect::<Vec<_>>().join(","));
         let evidence = escaped(&self.evidence);
         if !self.cards.is_empty() {
             let cards = format!(r#","cards":{}"#, Value::from(self.cards.as_slice()));
@@ -147,11 +143,7 @@ const EVIDENCE_FRAME: usize = 15;
 /// The text as it stands between the quotes of a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
-    quoted
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'))
-        .unwrap_or_default()
-        .to_owned()
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
 /// The longest beginning of `text` whose escaped form has at most `room` bytes, marked with `…`
@@ -188,11 +180,7 @@ fn complete_fields(line: &str) -> Option<Value> {
         return Some(closed);
     }
     if line.contains(r#","evidence":""#) {
-        let starts = line
-            .char_indices()
-            .rev()
-            .map(|(at, _)| at)
-            .take(LONGEST_ESCAPE);
+        let starts = line.char_indices().rev().map(|(at, _)| at).take(LONGEST_ESCAPE);
         for end in std::iter::once(line.len()).chain(starts) {
             if let Some(closed) = object(format!("{}\"}}", line.get(..end)?)) {
                 return Some(closed);
@@ -225,10 +213,7 @@ mod tests {
             a_report().to_line(),
             r#"{"v":1,"stage":"Run","reason":"MaxRuntimeReached","exitCode":143,"ranSeconds":60,"cards":["GPU-5d5ba0d6"],"evidence":"maxRuntime 1m reached"}"#
         );
-        assert_eq!(
-            Report::new(Stage::Install).to_line(),
-            r#"{"v":1,"stage":"Install"}"#
-        );
+        assert_eq!(Report::new(Stage::Install).to_line(), r#"{"v":1,"stage":"Install"}"#);
     }
 
     #[test]
@@ -239,26 +224,16 @@ mod tests {
             r#"{"evidence":"the pod was asked to dance","exitCode":"x","cards":7,"stage":"Run"}"#,
             "\n{\"stage\":\"Run\",\"evidence\":\"the pod was asked to dance\"}\n{\"stage\":\"Preflight\"}",
         ] {
-            let expected = Report {
-                evidence: evidence.to_owned(),
-                ..Report::new(Stage::Run)
-            };
+            let expected = Report { evidence: evidence.to_owned(), ..Report::new(Stage::Run) };
             assert_eq!(Report::parse(line), Some(expected), "{line}");
         }
     }
 
     #[test]
     fn garbage_is_no_report() {
-        for text in [
-            "",
-            "{",
-            "null",
-            "[1]",
-            "Killed",
-            r#"{"stage":"Dance"}"#,
-            r#"{"stage":"R"#,
-            "\u{0}",
-        ] {
+        for text in
+            ["", "{", "null", "[1]", "Killed", r#"{"stage":"Dance"}"#, r#"{"stage":"R"#, "\u{0}"]
+        {
             assert_eq!(Report::parse(text), None, "{text:?}");
         }
     }
@@ -266,20 +241,10 @@ mod tests {
     #[test]
     fn cards_give_way_to_evidence_and_evidence_to_nothing_else() {
         let cards: Vec<String> = (0..16).map(|card| format!("GPU-{card:036}")).collect();
-        let loud = Report {
-            evidence: "x".repeat(2_000),
-            cards: cards.clone(),
-            ..a_report()
-        };
+        let loud = Report { evidence: "x".repeat(2_000), cards: cards.clone(), ..a_report() };
         assert!(loud.to_line().len() <= MAX_LINE);
-        assert_eq!(
-            Report::parse(&loud.to_line()).unwrap().cards,
-            Vec::<String>::new()
-        );
-        let terse = Report {
-            cards: cards.clone(),
-            ..a_report()
-        };
+        assert_eq!(Report::parse(&loud.to_line()).unwrap().cards, Vec::<String>::new());
+        let terse = Report { cards: cards.clone(), ..a_report() };
         assert_eq!(Report::parse(&terse.to_line()).unwrap().cards, cards);
     }
 

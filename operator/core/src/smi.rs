@@ -99,11 +99,7 @@ pub enum Cell<'a> {
 /// are looked at for faults only.
 pub fn read(answer: &Answer) -> Result<Listing, Finding> {
     match answer {
-        Answer::Exited {
-            code,
-            stdout,
-            stderr,
-        } => read_output(*code, stdout, stderr),
+        Answer::Exited { code, stdout, stderr } => read_output(*code, stdout, stderr),
         Answer::NotFound { looked_in } => Err(Finding::new(
             Reason::NvidiaSmiMissing,
             format!("there is no nvidia-smi in {looked_in}"),
@@ -154,39 +150,29 @@ fn read_output(code: i32, stdout: &str, stderr: &str) -> Result<Listing, Finding
         check(cells)?;
     }
     let finding = |reason| {
-        Finding::new(
-            reason,
-            format!("nvidia-smi ended with {code}: {}", words(stdout, stderr)),
-        )
+        Finding::new(reason, format!("nvidia-smi ended with {code}: {}", words(stdout, stderr)))
     };
     let cards: Vec<Card> = rows.iter().filter_map(|cells| card(cells)).collect();
     match code {
-        0 if !cards.is_empty() => Ok(Listing {
-            cards,
-            warning: None,
-        }),
-        INFOROM_CORRUPTED if !cards.is_empty() => Ok(Listing {
-            cards,
-            warning: Some(finding(Reason::InforomCorrupted)),
-        }),
-        0 => Err(finding(
-            failures::explain(code, stdout, stderr).unwrap_or(Reason::NoDevicesFound),
-        )),
-        _ => Err(finding(
-            failures::explain(code, stdout, stderr).unwrap_or(Reason::NvidiaSmiFailed),
-        )),
+        0 if !cards.is_empty() => Ok(Listing { cards, warning: None }),
+        INFOROM_CORRUPTED if !cards.is_empty() => {
+            Ok(Listing { cards, warning: Some(finding(Reason::InforomCorrupted)) })
+        }
+        0 => {
+            Err(finding(failures::explain(code, stdout, stderr).unwrap_or(Reason::NoDevicesFound)))
+        }
+        _ => {
+            Err(finding(failures::explain(code, stdout, stderr).unwrap_or(Reason::NvidiaSmiFailed)))
+        }
     }
 }
 
 /// The cells of a line, when it is a row of the answer and not a complaint.
 fn row(line: &str) -> Option<Vec<&str>> {
     let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-    let names_a_card = cells
-        .get(1)
-        .is_some_and(|uuid| uuid.starts_with("GPU-") || uuid.starts_with("MIG-"));
-    let has_a_fault = cells
-        .iter()
-        .any(|text| matches!(cell(text), Cell::Fault(_)));
+    let names_a_card =
+        cells.get(1).is_some_and(|uuid| uuid.starts_with("GPU-") || uuid.starts_with("MIG-"));
+    let has_a_fault = cells.iter().any(|text| matches!(cell(text), Cell::Fault(_)));
     let is_long = cells.len() >= CORE_FIELDS.split(',').count();
     (is_long && (names_a_card || has_a_fault)).then_some(cells)
 }
@@ -224,11 +210,7 @@ fn card(cells: &[&str]) -> Option<Card> {
 
 /// What was printed, in one line.
 fn words(stdout: &str, stderr: &str) -> String {
-    let lines = stderr
-        .lines()
-        .chain(stdout.lines())
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
+    let lines = stderr.lines().chain(stdout.lines()).map(str::trim).filter(|line| !line.is_empty());
     let text = lines.collect::<Vec<_>>().join(" / ");
     if text.is_empty() {
         "it printed nothing".to_owned()
@@ -243,11 +225,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn exited(code: i32, stdout: &str, stderr: &str) -> Answer {
-        Answer::Exited {
-            code,
-            stdout: stdout.to_owned(),
-            stderr: stderr.to_owned(),
-        }
+        Answer::Exited { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
     }
 
     #[test]
@@ -263,24 +241,12 @@ mod tests {
         let seen: Vec<_> = listing
             .cards
             .iter()
-            .map(|card| {
-                (
-                    card.index,
-                    card.name.as_str(),
-                    card.memory_mib,
-                    card.driver.as_deref(),
-                )
-            })
+            .map(|card| (card.index, card.name.as_str(), card.memory_mib, card.driver.as_deref()))
             .collect();
         assert_eq!(
             seen,
             [
-                (
-                    Some(0),
-                    "NVIDIA A100-SXM4-40GB",
-                    Some(40_960),
-                    Some("580.65.06")
-                ),
+                (Some(0), "NVIDIA A100-SXM4-40GB", Some(40_960), Some("580.65.06")),
                 (Some(1), "GeForce RTX 3090", Some(24_576), Some("470.82")),
                 (Some(2), "NVIDIA L4", None, None),
             ]
@@ -290,11 +256,8 @@ mod tests {
 
     #[test]
     fn what_is_not_a_number_is_unknown_and_never_zero() {
-        for (text, value) in [
-            ("24564", Some(24_564)),
-            (" 24564 MiB", Some(24_564)),
-            ("0", Some(0)),
-        ] {
+        for (text, value) in [("24564", Some(24_564)), (" 24564 MiB", Some(24_564)), ("0", Some(0))]
+        {
             assert_eq!(number(text), value, "{text:?}");
         }
         for text in [
@@ -336,24 +299,9 @@ mod tests {
     #[test]
     fn what_keeps_it_from_running_is_told_apart() {
         for (answer, reason) in [
-            (
-                Answer::NotFound {
-                    looked_in: "/bin".to_owned(),
-                },
-                Reason::NvidiaSmiMissing,
-            ),
-            (
-                Answer::NoLoader {
-                    path: "/bin/nvidia-smi".to_owned(),
-                },
-                Reason::ImageLacksGlibc,
-            ),
-            (
-                Answer::NotStarted {
-                    error: "Exec format error".to_owned(),
-                },
-                Reason::NvidiaSmiFailed,
-            ),
+            (Answer::NotFound { looked_in: "/bin".to_owned() }, Reason::NvidiaSmiMissing),
+            (Answer::NoLoader { path: "/bin/nvidia-smi".to_owned() }, Reason::ImageLacksGlibc),
+            (Answer::NotStarted { error: "Exec format error".to_owned() }, Reason::NvidiaSmiFailed),
             (Answer::TimedOut { seconds: 20 }, Reason::NvidiaSmiTimeout),
         ] {
             assert_eq!(read(&answer).unwrap_err().reason, reason);

@@ -41,32 +41,20 @@ impl Stop {
     #[must_use]
     pub fn by_order(order: &Order, now: Duration, grace: Duration) -> Self {
         let why = format!("the operator ordered it ({})", order.word);
-        Self {
-            reason: order.reason,
-            why,
-            kill_at: now.saturating_add(grace),
-        }
+        Self { reason: order.reason, why, kill_at: now.saturating_add(grace) }
     }
 
     /// A deadline was reached.
     #[must_use]
     pub fn by_end(end: &End, now: Duration, grace: Duration) -> Self {
-        Self {
-            reason: end.reason,
-            why: end.why.clone(),
-            kill_at: now.saturating_add(grace),
-        }
+        Self { reason: end.reason, why: end.why.clone(), kill_at: now.saturating_add(grace) }
     }
 
     /// SIGTERM came without an order: the kubelet ends the pod.
     #[must_use]
     pub fn by_sigterm(now: Duration, grace: Duration) -> Self {
         let why = "the pod is being deleted (SIGTERM)".to_owned();
-        Self {
-            reason: Reason::PodDeleted,
-            why,
-            kill_at: now.saturating_add(grace),
-        }
+        Self { reason: Reason::PodDeleted, why, kill_at: now.saturating_add(grace) }
     }
 }
 
@@ -170,29 +158,14 @@ mod tests {
             (Ending::Code(0), None, true, Reason::Completed, 0),
             (killed, Some(&stop), true, Reason::PodDeleted, 137),
             (Ending::Code(0), Some(&stop), false, Reason::PodDeleted, 0),
-            (
-                Ending::Signal(None),
-                None,
-                false,
-                Reason::CommandKilled,
-                162,
-            ),
+            (Ending::Signal(None), None, false, Reason::CommandKilled, 162),
         ];
         for (ending, stop, oom_killed, reason, code) in table {
             let ran = Duration::from_secs(61);
-            let circumstances = Circumstances {
-                name: "train",
-                ran,
-                stop,
-                passed_on: None,
-                oom_killed,
-            };
+            let circumstances =
+                Circumstances { name: "train", ran, stop, passed_on: None, oom_killed };
             let report = report(ending, &circumstances);
-            assert_eq!(
-                (report.reason, report.exit_code),
-                (Some(reason), Some(code)),
-                "{ending}"
-            );
+            assert_eq!((report.reason, report.exit_code), (Some(reason), Some(code)), "{ending}");
             assert_eq!(report.ran_seconds, Some(61));
             assert!(report.evidence.contains("train") && report.evidence.contains("1m1s"));
         }
@@ -201,18 +174,11 @@ mod tests {
     #[test]
     fn a_signal_from_outside_is_told_from_one_of_unknown_source() {
         let ran = Duration::ZERO;
-        for (passed_on, words) in [
-            (Some(2), "came from outside"),
-            (Some(1), "did not send"),
-            (None, "did not send"),
-        ] {
-            let circumstances = Circumstances {
-                name: "train",
-                ran,
-                stop: None,
-                passed_on,
-                oom_killed: false,
-            };
+        for (passed_on, words) in
+            [(Some(2), "came from outside"), (Some(1), "did not send"), (None, "did not send")]
+        {
+            let circumstances =
+                Circumstances { name: "train", ran, stop: None, passed_on, oom_killed: false };
             let report = report(Ending::Signal(Some(Signal::SIGINT)), &circumstances);
             assert!(report.evidence.contains(words), "{}", report.evidence);
         }

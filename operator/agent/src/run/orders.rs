@@ -32,21 +32,14 @@ impl Orders {
     /// Orders from a directory; from nowhere without one.
     #[must_use]
     pub const fn from(directory: Option<PathBuf>) -> Self {
-        Self {
-            directory,
-            runtime: None,
-            unreadable: None,
-        }
+        Self { directory, runtime: None, unreadable: None }
     }
 
     /// The order to stop.
     #[must_use]
     pub fn stop(&self) -> Option<Order> {
         let word = self.text("stop")?;
-        Some(Order {
-            reason: Reason::parse(&word).unwrap_or(Reason::Stopped),
-            word,
-        })
+        Some(Order { reason: Reason::parse(&word).unwrap_or(Reason::Stopped), word })
     }
 
     /// The changed running time. A text that cannot be read leaves the last one in force.
@@ -92,10 +85,9 @@ mod tests {
     fn an_unknown_word_stops_all_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let orders = Orders::from(Some(directory.path().to_owned()));
-        for (word, reason) in [
-            ("BudgetExhausted\n", Reason::BudgetExhausted),
-            ("Idle", Reason::Stopped),
-        ] {
+        for (word, reason) in
+            [("BudgetExhausted\n", Reason::BudgetExhausted), ("Idle", Reason::Stopped)]
+        {
             fs::write(directory.path().join("stop"), word).unwrap();
             let order = orders.stop().unwrap();
             assert_eq!((order.reason, order.word.as_str()), (reason, word.trim()));
@@ -106,18 +98,11 @@ mod tests {
     fn a_running_time_that_cannot_be_read_leaves_the_last_one() {
         let directory = tempfile::tempdir().unwrap();
         let mut orders = Orders::from(Some(directory.path().to_owned()));
-        for (text, seconds) in [
-            ("60", Some(60)),
-            ("soon", Some(60)),
-            ("90\n", Some(90)),
-            ("", None),
-        ] {
+        for (text, seconds) in
+            [("60", Some(60)), ("soon", Some(60)), ("90\n", Some(90)), ("", None)]
+        {
             fs::write(directory.path().join("runtime-seconds"), text).unwrap();
-            assert_eq!(
-                orders.runtime(),
-                seconds.map(Duration::from_secs),
-                "{text:?}"
-            );
+            assert_eq!(orders.runtime(), seconds.map(Duration::from_secs), "{text:?}");
         }
     }
 }

@@ -50,10 +50,7 @@ pub struct Unstartable {
 
 impl Unstartable {
     fn not_found(reason: Reason, evidence: String) -> Self {
-        Self {
-            finding: Finding::new(reason, evidence),
-            exit_code: NOT_FOUND,
-        }
+        Self { finding: Finding::new(reason, evidence), exit_code: NOT_FOUND }
     }
 
     fn not_executable(evidence: String) -> Self {
@@ -71,11 +68,7 @@ impl Program {
         settings: &RunSettings,
         own: &Path,
     ) -> Result<Result<Self, Unstartable>, RunError> {
-        let script = wish
-            .script
-            .as_deref()
-            .map(|text| Script::prepare(text, own))
-            .transpose()?;
+        let script = wish.script.as_deref().map(|text| Script::prepare(text, own)).transpose()?;
         let words = script
             .iter()
             .flat_map(Script::words)
@@ -93,11 +86,7 @@ impl Program {
             command.current_dir(directory);
         }
         Ok(Ok(Self {
-            name: if script.is_some() {
-                "the script".to_owned()
-            } else {
-                shortened(&words)
-            },
+            name: if script.is_some() { "the script".to_owned() } else { shortened(&words) },
             command,
             path: settings.path.clone(),
             working_directory: wish.working_dir.clone(),
@@ -124,16 +113,15 @@ impl Program {
     fn without_working_directory(&self) -> Option<Unstartable> {
         let missing = |words| Some(Unstartable::not_found(Reason::WorkingDirMissing, words));
         match &self.working_directory {
-            Some(directory) if !directory.is_dir() => missing(format!(
-                "{} is not a directory in the container",
-                directory.display()
-            )),
+            Some(directory) if !directory.is_dir() => {
+                missing(format!("{} is not a directory in the container", directory.display()))
+            }
             Some(_) => None,
             None => match std::env::current_dir() {
                 Ok(_) => None,
-                Err(error) => missing(format!(
-                    "the container's working directory cannot be entered: {error}"
-                )),
+                Err(error) => {
+                    missing(format!("the container's working directory cannot be entered: {error}"))
+                }
             },
         }
     }
@@ -161,10 +149,7 @@ impl Program {
             ))),
             (io::ErrorKind::PermissionDenied, file, _) => {
                 let file = file.unwrap_or_else(|| PathBuf::from(self.command.get_program()));
-                Ok(Unstartable::not_executable(format!(
-                    "{}: {error}",
-                    file.display()
-                )))
+                Ok(Unstartable::not_executable(format!("{}: {error}", file.display())))
             }
             (io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory, ..) => Err(self.failed(error)),
             _ => Ok(Unstartable::not_executable(format!("{name}: {error}"))),
@@ -176,23 +161,14 @@ impl Program {
         let name = Path::new(self.command.get_program());
         if name.components().count() > 1 || name.is_absolute() {
             // A relative name is relative to where the program starts.
-            let file = self
-                .working_directory
-                .as_deref()
-                .unwrap_or(Path::new(""))
-                .join(name);
+            let file = self.working_directory.as_deref().unwrap_or(Path::new("")).join(name);
             return file.exists().then_some(file);
         }
-        directories(&self.path)
-            .map(|directory| directory.join(name))
-            .find(|file| file.is_file())
+        directories(&self.path).map(|directory| directory.join(name)).find(|file| file.is_file())
     }
 
     fn failed(&self, source: io::Error) -> RunError {
-        RunError::Spawn {
-            name: self.name.clone(),
-            source,
-        }
+        RunError::Spawn { name: self.name.clone(), source }
     }
 }
 
@@ -206,10 +182,7 @@ fn hand_over_the_terminal(program: Pid) {
 }
 
 fn shortened(words: &[&OsStr]) -> String {
-    let words: Vec<String> = words
-        .iter()
-        .map(|word| word.display().to_string())
-        .collect();
+    let words: Vec<String> = words.iter().map(|word| word.display().to_string()).collect();
     let text = words.join(" ");
     match text.char_indices().nth(NAME_CHARACTERS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -225,9 +198,6 @@ mod tests {
     fn long_commands_are_shortened_at_a_character() {
         assert_eq!(shortened(&[OsStr::new("a"), OsStr::new("b")]), "a b");
         let long = "ä".repeat(200);
-        assert_eq!(
-            shortened(&[OsStr::new(&long)]).chars().count(),
-            NAME_CHARACTERS + 1
-        );
+        assert_eq!(shortened(&[OsStr::new(&long)]).chars().count(), NAME_CHARACTERS + 1);
     }
 }

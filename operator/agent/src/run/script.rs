@@ -30,13 +30,8 @@ impl Script {
     /// in memory.
     pub fn prepare(text: &str, own_directory: &Path) -> Result<Self, RunError> {
         let Some(mut words) = interpreter(text) else {
-            let words = ["/bin/sh", "-e", "-c", text, "script"]
-                .map(OsString::from)
-                .into();
-            return Ok(Self {
-                words,
-                _in_memory: None,
-            });
+            let words = ["/bin/sh", "-e", "-c", text, "script"].map(OsString::from).into();
+            return Ok(Self { words, _in_memory: None });
         };
         let places = [own_directory, Path::new("/tmp"), Path::new("/dev/shm")];
         let stored = places.iter().find_map(|place| store(text, place).ok());
@@ -48,10 +43,7 @@ impl Script {
             })?,
         };
         words.push(file.into_os_string());
-        Ok(Self {
-            words,
-            _in_memory: in_memory,
-        })
+        Ok(Self { words, _in_memory: in_memory })
     }
 
     /// The command and its arguments.
@@ -64,20 +56,14 @@ impl Script {
 fn interpreter(text: &str) -> Option<Vec<OsString>> {
     let line = text.strip_prefix("#!")?.lines().next()?.trim();
     let (program, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-    let words = [program, argument.trim()]
-        .into_iter()
-        .filter(|word| !word.is_empty());
+    let words = [program, argument.trim()].into_iter().filter(|word| !word.is_empty());
     Some(words.map(OsString::from).collect::<Vec<_>>()).filter(|words| !words.is_empty())
 }
 
 fn store(text: &str, directory: &Path) -> io::Result<PathBuf> {
     // A new file only: in a shared directory the name could be somebody's link.
     let path = directory.join(format!("leasehold-script-{}", process::id()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o700)
-        .open(&path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
     file.write_all(text.as_bytes())?;
     Ok(path)
 }
@@ -86,10 +72,7 @@ fn store(text: &str, directory: &Path) -> io::Result<PathBuf> {
 fn keep_in_memory(text: &str) -> io::Result<(PathBuf, Option<File>)> {
     let mut file = File::from(memfd_create("leasehold-script", MFdFlags::empty())?);
     file.write_all(text.as_bytes())?;
-    Ok((
-        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
-        Some(file),
-    ))
+    Ok((PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())), Some(file)))
 }
 
 #[cfg(test)]
@@ -100,10 +83,7 @@ mod tests {
     fn the_first_line_names_the_interpreter_and_one_argument() {
         for (text, words) in [
             ("#!/bin/bash\necho", Some(vec!["/bin/bash"])),
-            (
-                "#! /usr/bin/env python3 -u \nprint()",
-                Some(vec!["/usr/bin/env", "python3 -u"]),
-            ),
+            ("#! /usr/bin/env python3 -u \nprint()", Some(vec!["/usr/bin/env", "python3 -u"])),
             ("#!/bin/sh -e", Some(vec!["/bin/sh", "-e"])),
             ("#!\necho", None),
             ("echo\n#!/bin/sh", None),

@@ -32,20 +32,13 @@ impl Tree {
     /// The tree of a child in its own process group.
     #[must_use]
     pub const fn of(program: Pid) -> Self {
-        Self {
-            program,
-            ending: Cell::new(None),
-        }
+        Self { program, ending: Cell::new(None) }
     }
 
     /// Signals every process of the tree. Processes that have ended meanwhile, and those that run
     /// as another user, are not an error.
     pub fn signal(&self, signal: Signal) {
-        let _ = if getpid() == INIT {
-            kill(EVERY, signal)
-        } else {
-            killpg(self.program, signal)
-        };
+        let _ = if getpid() == INIT { kill(EVERY, signal) } else { killpg(self.program, signal) };
     }
 
     /// Reaps all children that have ended; the program's ending once it has one.

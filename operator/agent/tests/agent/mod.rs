@@ -1,10 +1,6 @@
 //! The real agent as a child process, with its report, its orders and what it printed.
 #![allow(dead_code, reason = "each test program uses a part")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test stops where it is wrong"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops where it is wrong")]
 
 use std::{
     ffi::OsString,
@@ -45,19 +41,9 @@ impl Agent {
         words.extend(arguments.iter().map(OsString::from));
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("orders")).unwrap();
-        let agent = Self {
-            words,
-            place,
-            environment: Vec::new(),
-            input: Vec::new(),
-            is_heard: true,
-        };
-        let log = agent
-            .place
-            .path()
-            .join("termination-log")
-            .display()
-            .to_string();
+        let agent =
+            Self { words, place, environment: Vec::new(), input: Vec::new(), is_heard: true };
+        let log = agent.place.path().join("termination-log").display().to_string();
         let orders = agent.orders().display().to_string();
         agent
             .with("LEASEHOLD_TERMINATION_LOG", &log)
@@ -94,10 +80,7 @@ impl Agent {
         let binary = env!("CARGO_BIN_EXE_leasehold-agent");
         let mut install = Command::new(binary);
         install.arg("install").arg(&directory);
-        install.env(
-            "LEASEHOLD_TERMINATION_LOG",
-            self.place.path().join("install-log"),
-        );
+        install.env("LEASEHOLD_TERMINATION_LOG", self.place.path().join("install-log"));
         assert!(install.stdout(Stdio::null()).status().unwrap().success());
         self.words[0] = directory.join("leasehold-agent").into();
         self
@@ -106,11 +89,8 @@ impl Agent {
     /// The agent as PID 1 of its own PID namespace; `None`, said aloud, where that is not allowed.
     pub(crate) fn in_its_own_namespace(mut self) -> Option<Self> {
         let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
-        let allowed = Command::new(unshare[0])
-            .args(&unshare[1..])
-            .arg("true")
-            .stderr(Stdio::null())
-            .status();
+        let allowed =
+            Command::new(unshare[0]).args(&unshare[1..]).arg("true").stderr(Stdio::null()).status();
         if !allowed.is_ok_and(|status| status.success()) {
             eprintln!("SKIPPED: needs root and unshare for a PID namespace");
             return None;
@@ -166,7 +146,7 @@ impl Agent {
             read,
             stderr,
             may_read,
-            _running: running,
+            _watch: running,
             started,
         }
     }
@@ -181,7 +161,7 @@ pub(crate) struct Running {
     read: Vec<u8>,
     stderr: JoinHandle<Vec<u8>>,
     may_read: mpsc::Sender<()>,
-    _running: mpsc::Sender<()>,
+    _watch: mpsc::Sender<()>,
     started: Duration,
 }
 
@@ -204,11 +184,7 @@ impl Running {
 
     /// Writes a line to the program.
     pub(crate) fn hears(&mut self, line: &str) {
-        self.stdin
-            .as_mut()
-            .unwrap()
-            .write_all(format!("{line}\n").as_bytes())
-            .unwrap();
+        self.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// Signals the agent, and only the agent.
@@ -221,11 +197,7 @@ impl Running {
         let child = self.child.id();
         let below = fs::read_to_string(format!("/proc/{child}/task/{child}/children")).unwrap();
         let is_unshare = self.agent.words[0] == "unshare";
-        let pid = if is_unshare {
-            below.trim().parse().unwrap()
-        } else {
-            child
-        };
+        let pid = if is_unshare { below.trim().parse().unwrap() } else { child };
         Pid::from_raw(i32::try_from(pid).unwrap())
     }
 
@@ -237,6 +209,18 @@ impl Running {
                 return report;
             }
             assert!(clock::now().unwrap() < deadline, "no such report");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the program has ended, which the agent need not know yet.
+    pub(crate) fn program_has_ended(&self) {
+        let agent = self.child.id();
+        let children = format!("/proc/{agent}/task/{agent}/children");
+        let program = fs::read_to_string(children).unwrap().trim().to_owned();
+        let deadline = clock::now().unwrap() + PATIENCE;
+        while !fs::read_to_string(format!("/proc/{program}/stat")).unwrap().contains(") Z ") {
+            assert!(clock::now().unwrap() < deadline, "the program goes on");
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -306,9 +290,7 @@ fn report_in(place: &Path) -> Option<Report> {
 fn kill_with_children(agent: u32) {
     let children = fs::read_to_string(format!("/proc/{agent}/task/{agent}/children"));
     let children = children.unwrap_or_default();
-    let children = children
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok());
+    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
     for pid in i32::try_from(agent).into_iter().chain(children) {
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }

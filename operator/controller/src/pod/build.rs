@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Affinity, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EmptyDirVolumeSource, EnvVar,
-        LocalObjectReference, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-        ObjectFieldSelector, Pod, PodSpec, ResourceRequirements, Toleration, Volume, VolumeMount,
+        Affinity, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EmptyDirVolumeSource,
+        EnvVar, LocalObjectReference, NodeAffinity, NodeSelector, NodeSelectorRequirement,
+        NodeSelectorTerm, ObjectFieldSelector, Pod, PodSpec, ResourceRequirements, Toleration,
+        Volume, VolumeMount,
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
 };
@@ -91,10 +92,13 @@ fn affinity(plan: &PodPlan) -> Affinity {
         expressions.push(need("nvidia.com/gpu.memory", "Gt", vec![low.to_string()]));
         expressions.push(need("nvidia.com/gpu.memory", "Lt", vec![high.to_string()]));
     }
-    let term = NodeSelectorTerm { match_expressions: Some(expressions), ..NodeSelectorTerm::default() };
+    let term =
+        NodeSelectorTerm { match_expressions: Some(expressions), ..NodeSelectorTerm::default() };
     Affinity {
         node_affinity: Some(NodeAffinity {
-            required_during_scheduling_ignored_during_execution: Some(NodeSelector { node_selector_terms: vec![term] }),
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: vec![term],
+            }),
             ..NodeAffinity::default()
         }),
         ..Affinity::default()
@@ -102,8 +106,12 @@ fn affinity(plan: &PodPlan) -> Affinity {
 }
 
 fn pull_secrets(spec: &GpuJobSpec) -> Option<Vec<LocalObjectReference>> {
-    (!spec.image_pull_secrets.is_empty())
-        .then(|| spec.image_pull_secrets.iter().map(|secret| LocalObjectReference { name: secret.name.clone() }).collect())
+    (!spec.image_pull_secrets.is_empty()).then(|| {
+        spec.image_pull_secrets
+            .iter()
+            .map(|secret| LocalObjectReference { name: secret.name.clone() })
+            .collect()
+    })
 }
 
 fn volumes(spec: &GpuJobSpec, plan: &PodPlan) -> Vec<Volume> {
@@ -159,11 +167,15 @@ fn limits(spec: &GpuJobSpec, plan: &PodPlan) -> BTreeMap<String, Quantity> {
     let cpu = asked
         .and_then(|resources| resources.cpu.as_ref())
         .map(|asked| Quantity(asked.as_str().to_owned()))
-        .or_else(|| (plan.share.cpu_millis > 0).then(|| Quantity(format!("{}m", plan.share.cpu_millis))));
+        .or_else(|| {
+            (plan.share.cpu_millis > 0).then(|| Quantity(format!("{}m", plan.share.cpu_millis)))
+        });
     let memory = asked
         .and_then(|resources| resources.memory.as_ref())
         .map(|asked| Quantity(asked.as_str().to_owned()))
-        .or_else(|| (plan.share.memory_bytes > 0).then(|| Quantity(plan.share.memory_bytes.to_string())));
+        .or_else(|| {
+            (plan.share.memory_bytes > 0).then(|| Quantity(plan.share.memory_bytes.to_string()))
+        });
     let mut limits = BTreeMap::from([(GPU_RESOURCE.to_owned(), Quantity(plan.count.to_string()))]);
     limits.extend(cpu.map(|cpu| ("cpu".to_owned(), cpu)));
     limits.extend(memory.map(|memory| ("memory".to_owned(), memory)));
@@ -181,7 +193,10 @@ fn variable(name: &str, value: impl Into<String>) -> EnvVar {
 /// Copies the agent; sees no card, whatever the node's default runtime hands out.
 fn install(agent_image: &str) -> Container {
     let little = |cpu: &str, memory: &str| {
-        BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned())), ("memory".to_owned(), Quantity(memory.to_owned()))])
+        BTreeMap::from([
+            ("cpu".to_owned(), Quantity(cpu.to_owned())),
+            ("memory".to_owned(), Quantity(memory.to_owned())),
+        ])
     };
     Container {
         name: container::INSTALL.to_owned(),
@@ -206,7 +221,10 @@ fn with_cards(name: &str, spec: &GpuJobSpec, plan: &PodPlan) -> Container {
         image: Some(spec.image.clone()),
         image_pull_policy: spec.image_pull_policy.clone(),
         command: Some(vec![format!("{AGENT_DIR}/leasehold-agent")]),
-        resources: Some(ResourceRequirements { limits: Some(limits(spec, plan)), ..ResourceRequirements::default() }),
+        resources: Some(ResourceRequirements {
+            limits: Some(limits(spec, plan)),
+            ..ResourceRequirements::default()
+        }),
         volume_mounts: Some(vec![
             mount(AGENT_VOLUME, AGENT_DIR),
             mount(LEASE_VOLUME, LEASE_DIR),
@@ -248,7 +266,9 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
         variable("LEASEHOLD_RERUN", plan.rerun.to_string()),
         variable("LEASEHOLD_ATTEMPT", plan.attempt.to_string()),
     ]);
-    env.extend(plan.hold.map(|hold| variable("LEASEHOLD_HELD_SECONDS", hold.as_secs().to_string())));
+    env.extend(
+        plan.hold.map(|hold| variable("LEASEHOLD_HELD_SECONDS", hold.as_secs().to_string())),
+    );
     env.extend(spec.env.iter().cloned());
     Container {
         args: Some(args),
@@ -268,4 +288,3 @@ fn card_variables(plan: &PodPlan) -> Vec<EnvVar> {
         variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility"),
     ]
 }
-

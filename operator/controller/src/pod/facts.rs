@@ -29,14 +29,22 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
         scheduler_says: scheduled(pod).and_then(|condition| condition.message.clone()),
         deletion_requested: pod.metadata.deletion_timestamp.is_some(),
         metered: pod.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER_METERING),
-        stop_order: annotation(names::ANNOTATION_STOP).and_then(Reason::parse).map(|reason| StopOrder {
-            reason,
-            at: annotation(names::ANNOTATION_STOPPED_AT).and_then(|text| text.parse().ok()).unwrap_or(created_at),
+        stop_order: annotation(names::ANNOTATION_STOP).and_then(Reason::parse).map(|reason| {
+            StopOrder {
+                reason,
+                at: annotation(names::ANNOTATION_STOPPED_AT)
+                    .and_then(|text| text.parse().ok())
+                    .unwrap_or(created_at),
+            }
         }),
         runtime_told: annotation(names::ANNOTATION_RUNTIME_SECONDS)
             .and_then(|text| text.parse().ok())
             .map(SignedDuration::from_secs),
-        ceiling: pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).map(SignedDuration::from_secs),
+        ceiling: pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.active_deadline_seconds)
+            .map(SignedDuration::from_secs),
         is_over: matches!(phase, "Succeeded" | "Failed"),
         reason: status.and_then(|status| status.reason.clone()),
         message: status.and_then(|status| status.message.clone()),
@@ -45,7 +53,12 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
 }
 
 fn scheduled(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::PodCondition> {
-    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "PodScheduled")
+    pod.status
+        .as_ref()?
+        .conditions
+        .as_ref()?
+        .iter()
+        .find(|condition| condition.type_ == "PodScheduled")
 }
 
 /// The binding; its time is that of the condition which the API server sets with it.
@@ -60,7 +73,9 @@ fn bound(pod: &Pod, created_at: Timestamp) -> Option<Bound> {
 
 /// In starting order: init containers as specified, then the others.
 fn containers(pod: &Pod) -> Vec<ContainerFacts> {
-    let Some(status) = &pod.status else { return Vec::new() };
+    let Some(status) = &pod.status else {
+        return Vec::new();
+    };
     let spec = pod.spec.as_ref();
     let order: Vec<&str> = spec
         .into_iter()
@@ -72,7 +87,9 @@ fn containers(pod: &Pod) -> Vec<ContainerFacts> {
         .iter()
         .flatten()
         .chain(status.container_statuses.iter().flatten())
-        .filter_map(|status| Some(ContainerFacts { name: status.name.clone(), state: state(status)? }))
+        .filter_map(|status| {
+            Some(ContainerFacts { name: status.name.clone(), state: state(status)? })
+        })
         .collect();
     facts.sort_by_key(|container| order.iter().position(|name| *name == container.name));
     facts

@@ -50,7 +50,8 @@ impl<'a> Run<'a> {
         seen: &Observed<'_>,
         lease: &'a LeaseFacts,
     ) -> Self {
-        let present = seen.object.as_ref().filter(|object| owns(object, lease) && !object.deletion_requested);
+        let present =
+            seen.object.as_ref().filter(|object| owns(object, lease) && !object.deletion_requested);
         let holder = if present.is_some() { HolderPresence::Present } else { HolderPresence::Gone };
         let terms = &lease.terms;
         let (bounds, limit, max_runtime) = match desired {
@@ -63,7 +64,14 @@ impl<'a> Run<'a> {
             Limit::Amount(left) => Some(left),
             Limit::Unlimited => None,
         };
-        Self { lease, holder, unwanted: unwanted(holder, desired, terms), bounds, left, max_runtime }
+        Self {
+            lease,
+            holder,
+            unwanted: unwanted(holder, desired, terms),
+            bounds,
+            left,
+            max_runtime,
+        }
     }
 }
 
@@ -76,16 +84,25 @@ fn frozen_bounds(draft: &Draft, terms: &Terms) -> (Bounds, Limit, SignedDuration
     let effective = draft.status.effective.as_ref();
     let max_runtime = effective.map_or(SignedDuration::ZERO, |effective| effective.max_runtime);
     let bounds = Bounds {
-        startup: effective.map_or(crate::desired::defaults::STARTUP_TIMEOUT, |effective| effective.startup_timeout),
+        startup: effective.map_or(crate::desired::defaults::STARTUP_TIMEOUT, |effective| {
+            effective.startup_timeout
+        }),
         runtime: max_runtime.saturating_sub(draft.status.runtime_used).max(SignedDuration::ZERO),
-        grace: effective.map_or(crate::desired::defaults::GRACE_PERIOD, |effective| effective.grace_period),
+        grace: effective
+            .map_or(crate::desired::defaults::GRACE_PERIOD, |effective| effective.grace_period),
     };
     (bounds, Limit::Amount(terms.reserved), max_runtime)
 }
 
-fn unwanted(holder: HolderPresence, desired: Option<&Result<Desired, Finding>>, terms: &Terms) -> Option<Finding> {
+fn unwanted(
+    holder: HolderPresence,
+    desired: Option<&Result<Desired, Finding>>,
+    terms: &Terms,
+) -> Option<Finding> {
     match (holder, desired) {
-        (HolderPresence::Gone, _) | (_, None) => Some(Finding::new(Reason::HolderDeleted, "the job was deleted")),
+        (HolderPresence::Gone, _) | (_, None) => {
+            Some(Finding::new(Reason::HolderDeleted, "the job was deleted"))
+        }
         (HolderPresence::Present, Some(Ok(desired))) if desired.rerun != terms.rerun => {
             Some(Finding::new(Reason::Superseded, format!("spec.rerun is {} now", desired.rerun)))
         }
@@ -123,7 +140,11 @@ fn without_pod(draft: &mut Draft, run: &Run<'_>, seen: &Observed<'_>, now: Times
             let evidence = format!("{} × {}", lease.terms.count, lease.terms.card);
             draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));
         }
-        None => void(draft, run, Finding::new(Reason::UnknownCard, format!("{} left the catalog", lease.terms.card))),
+        None => void(
+            draft,
+            run,
+            Finding::new(Reason::UnknownCard, format!("{} left the catalog", lease.terms.card)),
+        ),
     }
 }
 
@@ -162,7 +183,9 @@ fn unbound(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, now: Timestamp) {
         let why = run.unwanted.clone().unwrap_or_else(|| {
             Finding::new(Reason::PodUnbound, pod.scheduler_says.clone().unwrap_or_default())
         });
-        draft.commands.push(Command::VoidLease { lease: run.lease.terms.name.clone(), reason: why.reason });
+        draft
+            .commands
+            .push(Command::VoidLease { lease: run.lease.terms.name.clone(), reason: why.reason });
         draft.commands.push(Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() });
         if !pod.deletion_requested {
             draft.commands.push(start::delete(pod));
@@ -180,7 +203,8 @@ fn unbound(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, now: Timestamp) {
         draft.stands(Situation::Releasing(Finding::new(Reason::Releasing, why.evidence.clone())));
         return;
     }
-    let said = pod.scheduler_says.clone().unwrap_or_else(|| "the scheduler has said nothing".to_owned());
+    let said =
+        pod.scheduler_says.clone().unwrap_or_else(|| "the scheduler has said nothing".to_owned());
     let patience_ends = lease::later(pod.created_at, UNBOUND_TIMEOUT);
     if now < patience_ends {
         draft.wake_by(patience_ends);
@@ -228,9 +252,12 @@ fn bound_pod(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, bound: &Bound, no
 
 /// Live extensions reach at most the kubelet's own deadline.
 fn within_ceiling(bounds: Bounds, pod: &PodFacts, held: Held) -> Bounds {
-    let Some(ceiling) = pod.ceiling else { return bounds };
+    let Some(ceiling) = pod.ceiling else {
+        return bounds;
+    };
     let started = held.running_at.unwrap_or(held.at).duration_since(held.at);
-    let most = ceiling.saturating_sub(CEILING_SLACK).saturating_sub(bounds.grace).saturating_sub(started);
+    let most =
+        ceiling.saturating_sub(CEILING_SLACK).saturating_sub(bounds.grace).saturating_sub(started);
     Bounds { runtime: bounds.runtime.min(most.max(SignedDuration::ZERO)), ..bounds }
 }
 
@@ -258,7 +285,13 @@ fn tell_runtime(draft: &mut Draft, pod: &PodFacts, runtime: SignedDuration) {
 }
 
 /// The stop order in force: the one on the pod, or the one that is due now.
-fn order(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, deadline: Deadline, now: Timestamp) -> Option<StopOrder> {
+fn order(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    deadline: Deadline,
+    now: Timestamp,
+) -> Option<StopOrder> {
     if pod.stop_order.is_some() {
         return pod.stop_order;
     }
@@ -276,7 +309,13 @@ fn order(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, deadline: Deadline, n
 
 /// Deletes what does not stop: a pod whose agent cannot act yet at once, any other one when its
 /// grace and the agent's margin are over, and a pod whose program has ended beside a sidecar.
-fn enforce(draft: &mut Draft, pod: &PodFacts, order: Option<StopOrder>, grace: SignedDuration, now: Timestamp) {
+fn enforce(
+    draft: &mut Draft,
+    pod: &PodFacts,
+    order: Option<StopOrder>,
+    grace: SignedDuration,
+    now: Timestamp,
+) {
     if pod.deletion_requested {
         return;
     }
@@ -295,14 +334,24 @@ fn enforce(draft: &mut Draft, pod: &PodFacts, order: Option<StopOrder>, grace: S
     }
 }
 
-fn stage(run: &Run<'_>, pod: &PodFacts, bound: &Bound, held: Held, order: Option<StopOrder>) -> Situation {
+fn stage(
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    held: Held,
+    order: Option<StopOrder>,
+) -> Situation {
     if let Some(order) = order {
-        return Situation::Releasing(Finding::new(Reason::Releasing, format!("told to stop: {}", order.reason)));
+        return Situation::Releasing(Finding::new(
+            Reason::Releasing,
+            format!("told to stop: {}", order.reason),
+        ));
     }
     if pod.deletion_requested {
         return Situation::Releasing(Finding::new(Reason::Releasing, "the pod was deleted"));
     }
-    let what = format!("{} × {} on node {}", run.lease.terms.count, run.lease.terms.card, bound.node);
+    let what =
+        format!("{} × {} on node {}", run.lease.terms.count, run.lease.terms.card, bound.node);
     if held.running_at.is_some() {
         return Situation::Running(Finding::new(Reason::Running, what));
     }
@@ -359,10 +408,12 @@ fn close(
     remember(draft, attempt, held);
     draft.status.lease = None;
     draft.status.cost.reserved = Money::ZERO;
-    match end.finding.reason {
-        Reason::Stopped => draft.stands(Situation::Stopped(end.finding.clone())),
-        Reason::Superseded => draft.stands(Situation::Waiting(end.finding.clone())),
-        _ => finish(draft, end, run.max_runtime),
+    if end.finding.reason == Reason::Stopped {
+        draft.stands(Situation::Stopped(end.finding.clone()));
+    } else if end.finding.reason == Reason::Superseded {
+        draft.stands(Situation::Waiting(end.finding.clone()));
+    } else {
+        finish(draft, end, run.max_runtime);
     }
 }
 
@@ -392,15 +443,18 @@ fn finish(draft: &mut Draft, end: &End, max_runtime: SignedDuration) {
 }
 
 fn void(draft: &mut Draft, run: &Run<'_>, why: Finding) {
-    draft.commands.push(Command::VoidLease { lease: run.lease.terms.name.clone(), reason: why.reason });
+    draft
+        .commands
+        .push(Command::VoidLease { lease: run.lease.terms.name.clone(), reason: why.reason });
     voided(draft, why);
 }
 
 fn voided(draft: &mut Draft, why: Finding) {
     draft.status.lease = None;
     draft.status.cost.reserved = Money::ZERO;
-    match why.reason {
-        Reason::Stopped => draft.stands(Situation::Stopped(why)),
-        _ => draft.stands(Situation::Waiting(why)),
+    if why.reason == Reason::Stopped {
+        draft.stands(Situation::Stopped(why));
+    } else {
+        draft.stands(Situation::Waiting(why));
     }
 }

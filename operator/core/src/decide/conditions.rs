@@ -11,7 +11,12 @@ use crate::{
 };
 
 /// All conditions of a holder in this situation.
-pub(super) fn word(situation: &Situation, status: &Status, object: &Object, now: Timestamp) -> Vec<Condition> {
+pub(super) fn word(
+    situation: &Situation,
+    status: &Status,
+    object: &Object,
+    now: Timestamp,
+) -> Vec<Condition> {
     let claims = match situation {
         Situation::Refused(why) => refused(why),
         Situation::Waiting(why) => not_held(why, Truth::False),
@@ -40,10 +45,17 @@ fn trio(ready: Truth, why: &Finding) -> [Claim; 3] {
 }
 
 fn refused(why: &Finding) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = [Kind::Accepted, Kind::Funded, Kind::Placed, Kind::Prepared, Kind::Released, Kind::Succeeded]
-        .into_iter()
-        .map(|kind| Claim::new(kind, Truth::False, why))
-        .collect();
+    let mut claims: Vec<Claim> = [
+        Kind::Accepted,
+        Kind::Funded,
+        Kind::Placed,
+        Kind::Prepared,
+        Kind::Released,
+        Kind::Succeeded,
+    ]
+    .into_iter()
+    .map(|kind| Claim::new(kind, Truth::False, why))
+    .collect();
     claims.extend(trio(Truth::False, why));
     claims
 }
@@ -111,5 +123,9 @@ fn ended(outcome: &Outcome, status: &Status) -> Vec<Claim> {
 }
 
 fn released_before(status: &Status) -> Truth {
-    if status.attempts.iter().any(|attempt| attempt.rerun == status.rerun) { Truth::True } else { Truth::False }
+    if status.attempts.iter().any(|attempt| attempt.rerun == status.rerun) {
+        Truth::True
+    } else {
+        Truth::False
+    }
 }

@@ -83,7 +83,8 @@ struct Draft {
 
 impl Draft {
     fn of(seen: &Observed<'_>, desired: Option<&Result<Desired, Finding>>) -> Self {
-        let mut status = seen.object.as_ref().map(|object| object.status.clone()).unwrap_or_default();
+        let mut status =
+            seen.object.as_ref().map(|object| object.status.clone()).unwrap_or_default();
         if let Some(object) = &seen.object {
             status.observed_generation = object.generation;
         }
@@ -134,7 +135,12 @@ impl Draft {
 
     fn finish(mut self, object: Option<&Object>, now: Timestamp) -> Plan {
         let Some(object) = object else {
-            return Plan { status: None, commands: self.commands, notices: Vec::new(), wake: self.wake };
+            return Plan {
+                status: None,
+                commands: self.commands,
+                notices: Vec::new(),
+                wake: self.wake,
+            };
         };
         if let Some(situation) = &self.situation {
             self.status.conditions = conditions::word(situation, &self.status, object, now);
@@ -149,11 +155,14 @@ fn notices(last: &Status, next: &Status) -> Vec<Notice> {
     let ready = |status: &Status| {
         status.conditions.iter().find(|condition| condition.kind == ConditionType::Ready).cloned()
     };
-    let (before, Some(after)) = (ready(last), ready(next)) else { return Vec::new() };
+    let (before, Some(after)) = (ready(last), ready(next)) else {
+        return Vec::new();
+    };
     if before.is_some_and(|before| before.reason == after.reason) {
         return Vec::new();
     }
-    let alarming = after.truth == crate::condition::Truth::False || after.reason == Reason::PodUnbound;
+    let alarming =
+        after.truth == crate::condition::Truth::False || after.reason == Reason::PodUnbound;
     let severity = if alarming { Severity::Warning } else { Severity::Normal };
     vec![Notice { severity, finding: Finding::new(after.reason, after.message) }]
 }

@@ -61,17 +61,24 @@ fn run(
     }
     if draft.bounds(desired).runtime <= SignedDuration::ZERO {
         let used = crate::duration::format(draft.status.runtime_used);
-        end_run(draft, Finding::new(Reason::MaxRuntimeReached, format!("{used} of running time are used")), now);
+        end_run(
+            draft,
+            Finding::new(Reason::MaxRuntimeReached, format!("{used} of running time are used")),
+            now,
+        );
         return;
     }
     if let Some(pause) = draft.status.pause.clone().filter(|pause| pause.until > now) {
         draft.wake_by(pause.until);
-        let evidence = format!("{}; try {} at {}", pause.said, pause.tries.saturating_add(1), pause.until);
+        let evidence =
+            format!("{}; try {} at {}", pause.said, pause.tries.saturating_add(1), pause.until);
         draft.stands(Situation::Waiting(Finding::new(pause.reason, evidence)));
         return;
     }
     match choose(desired, seen.market, draft.limit_left(desired)) {
-        Choice::Refuse(why) if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO => {
+        Choice::Refuse(why)
+            if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO =>
+        {
             end_run(draft, Finding::new(Reason::BudgetExhausted, why.evidence), now);
         }
         Choice::Refuse(why) => draft.stands(Situation::Refused(why)),
@@ -90,14 +97,21 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     status.node = None;
     status.runtime_used = SignedDuration::ZERO;
     status.cost = Cost { charged: Money::ZERO, reserved: Money::ZERO, ..status.cost.clone() };
-    status.attempt =
-        ledger.iter().filter(|past| past.rerun == desired.rerun).map(|past| past.attempt).max().unwrap_or(0);
+    status.attempt = ledger
+        .iter()
+        .filter(|past| past.rerun == desired.rerun)
+        .map(|past| past.attempt)
+        .max()
+        .unwrap_or(0);
     let held = || ledger.iter().filter(|past| past.was_held);
-    if let Some(same) = held().filter(|past| past.rerun == desired.rerun).max_by_key(|past| past.attempt) {
+    if let Some(same) =
+        held().filter(|past| past.rerun == desired.rerun).max_by_key(|past| past.attempt)
+    {
         status.cost.charged = held()
             .filter(|past| past.rerun == desired.rerun)
             .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
-        let ended = same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
+        let ended =
+            same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
         let evidence = format!(
             "run {} ran before in lease {}, which {ended} with {} and cost {} {}",
             desired.rerun,
@@ -110,7 +124,9 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
             finding: Finding::new(Reason::AlreadyRan, evidence),
             at: same.ended_at.unwrap_or(Timestamp::MIN),
         });
-    } else if let Some(newer) = held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun) {
+    } else if let Some(newer) =
+        held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun)
+    {
         let evidence = format!("run {} ran already in lease {}", newer.rerun, newer.lease);
         status.outcome = Some(Outcome {
             finding: Finding::new(Reason::Superseded, evidence),
@@ -198,7 +214,8 @@ fn pod_plan(draft: &Draft, desired: &Desired, terms: &Terms, chosen: &Chosen) ->
 
 /// How long to wait after so many pods in a row that did not get a node.
 pub(super) fn pause_after(tries: u32) -> SignedDuration {
-    let doubled = super::FIRST_PAUSE.as_secs().saturating_mul(1_i64 << tries.saturating_sub(1).min(16));
+    let doubled =
+        super::FIRST_PAUSE.as_secs().saturating_mul(1_i64 << tries.saturating_sub(1).min(16));
     SignedDuration::from_secs(doubled).min(LONGEST_PAUSE)
 }
 

@@ -69,7 +69,12 @@ impl World {
         Self {
             now: 0,
             desired: Some(Ok(desired)),
-            object: Some(Object { uid: "u1".into(), generation: 1, deletion_requested: false, status: Status::default() }),
+            object: Some(Object {
+                uid: "u1".into(),
+                generation: 1,
+                deletion_requested: false,
+                status: Status::default(),
+            }),
             lease: None,
             pods: Vec::new(),
             closed: Vec::new(),
@@ -107,7 +112,8 @@ impl World {
     fn settle(&mut self) -> &mut Self {
         for _ in 0..10 {
             let plan = self.plan();
-            let quiet = plan.commands.is_empty() && plan.status == self.object.as_ref().map(|object| object.status.clone());
+            let quiet = plan.commands.is_empty()
+                && plan.status == self.object.as_ref().map(|object| object.status.clone());
             self.apply(&plan, usize::MAX);
             if quiet {
                 return self;
@@ -177,7 +183,9 @@ impl World {
                 self.refuses = None;
                 self.voided += 1;
             }
-            Command::OrderStop { reason, at, .. } => self.pod().stop_order = Some(StopOrder { reason: *reason, at: *at }),
+            Command::OrderStop { reason, at, .. } => {
+                self.pod().stop_order = Some(StopOrder { reason: *reason, at: *at });
+            }
             Command::TellRuntime { runtime, .. } => self.pod().runtime_told = Some(*runtime),
             Command::DeletePod { pod, .. } => {
                 for known in self.pods.iter_mut().filter(|known| known.name == *pod) {
@@ -196,7 +204,9 @@ impl World {
 
     /// What has no finalizer and was deleted goes, once it is over or was never bound.
     fn collect(&mut self) {
-        self.pods.retain(|pod| !(pod.deletion_requested && !pod.metered && (pod.is_over || pod.bound.is_none())));
+        self.pods.retain(|pod| {
+            !(pod.deletion_requested && !pod.metered && (pod.is_over || pod.bound.is_none()))
+        });
     }
 
     fn pod(&mut self) -> &mut PodFacts {
@@ -216,8 +226,10 @@ impl World {
 
     fn run(&mut self) -> &mut Self {
         let started_at = Some(self.at());
-        self.pod().containers =
-            vec![ContainerFacts { name: container::MAIN.into(), state: ContainerState::Running { started_at } }];
+        self.pod().containers = vec![ContainerFacts {
+            name: container::MAIN.into(),
+            state: ContainerState::Running { started_at },
+        }];
         self.settle()
     }
 
@@ -240,7 +252,8 @@ impl World {
                 cards: Vec::new(),
             }),
         };
-        pod.containers = vec![ContainerFacts { name: name.into(), state: ContainerState::Ended(ended) }];
+        pod.containers =
+            vec![ContainerFacts { name: name.into(), state: ContainerState::Ended(ended) }];
         pod.is_over = true;
         self.settle();
         self.collect();
@@ -256,7 +269,12 @@ impl World {
     }
 
     fn ready(&self) -> (Truth, Reason) {
-        let ready = self.status().conditions.iter().find(|condition| condition.kind == ConditionType::Ready).unwrap();
+        let ready = self
+            .status()
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == ConditionType::Ready)
+            .unwrap();
         (ready.truth, ready.reason)
     }
 
@@ -268,7 +286,7 @@ impl World {
 
     fn delete_job(&mut self) -> &mut Self {
         (self.object, self.desired) = (None, None);
-        for pod in self.pods.iter_mut() {
+        for pod in &mut self.pods {
             pod.deletion_requested = true;
         }
         self.collect();
@@ -290,7 +308,10 @@ fn a_job_runs_and_gives_its_card_back() {
     world.after(100).exit(0, Reason::Completed);
     assert_eq!(world.ready(), (Truth::True, Reason::Succeeded));
     let closing = &world.closed[0];
-    assert_eq!((closing.bill.billed_seconds, closing.bill.charged.to_string()), (104, "0.0104".to_owned()));
+    assert_eq!(
+        (closing.bill.billed_seconds, closing.bill.charged.to_string()),
+        (104, "0.0104".to_owned())
+    );
     assert_eq!(world.status().cost.charged, closing.bill.charged);
     assert!(!world.pods[0].metered && !world.pods[0].deletion_requested);
     world.after(3_600).settle();
@@ -389,7 +410,11 @@ fn a_refused_pod_costs_nothing_and_is_tried_again_later() {
 #[test]
 fn a_sick_card_costs_nothing_and_says_where() {
     let mut world = World::with(a_job());
-    world.settle().bind().after(5).end_container(container::PREFLIGHT, 1, Some(Reason::TooFewCards));
+    world.settle().bind().after(5).end_container(
+        container::PREFLIGHT,
+        1,
+        Some(Reason::TooFewCards),
+    );
     let closing = &world.closed[0];
     assert_eq!((closing.paid_by, closing.bill.charged), (Payer::Infrastructure, Money::ZERO));
     assert!(closing.finding.evidence.contains("node-1"), "{:?}", closing.finding);
@@ -401,8 +426,10 @@ fn a_sick_card_costs_nothing_and_says_where() {
 fn a_start_that_takes_too_long_ends() {
     let mut world = World::with(a_job());
     world.settle().bind();
-    let waiting = ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
-    world.pod().containers = vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
+    let waiting =
+        ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
+    world.pod().containers =
+        vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
     world.settle().after(1_800).settle();
     assert!(world.pod().deletion_requested);
     world.pod().is_over = true;
@@ -427,7 +454,16 @@ fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
     world.ledger = vec![past(0, true)];
     world.settle();
     assert_eq!((world.ready(), world.created.len()), ((Truth::False, Reason::AlreadyRan), 0));
-    assert!(world.status().outcome.as_ref().unwrap().finding.evidence.contains("Completed and cost 0.50 USD"));
+    assert!(
+        world
+            .status()
+            .outcome
+            .as_ref()
+            .unwrap()
+            .finding
+            .evidence
+            .contains("Completed and cost 0.50 USD")
+    );
     world.spec(|job| job.rerun = 1);
     assert_eq!(world.created, ["train-r1-a1"]);
 
@@ -454,8 +490,10 @@ fn a_new_rerun_stops_the_old_run_first() {
     assert_eq!(world.status().cost.charged, Money::ZERO);
 }
 
+type Reach = fn(&mut World);
+
 /// Every stage of a job's life, by how far it went.
-fn stages() -> Vec<(&'static str, fn(&mut World))> {
+fn stages() -> Vec<(&'static str, Reach)> {
     vec![
         ("new", |_| {}),
         ("placed", |world| drop(world.settle())),
@@ -518,7 +556,10 @@ fn nothing_is_woken_later_than_its_deadline() {
         let mut world = World::with(a_job());
         reach(&mut world);
         let plan = world.plan();
-        let Some(ends_at) = plan.status.as_ref().and_then(|status| status.lease.as_ref()?.ends_at) else { continue };
+        let Some(ends_at) = plan.status.as_ref().and_then(|status| status.lease.as_ref()?.ends_at)
+        else {
+            continue;
+        };
         if world.pods.last().is_some_and(|pod| pod.stop_order.is_none()) {
             assert!(matches!(plan.wake, Wake::At(at) if at <= ends_at), "{name}: {:?}", plan.wake);
         }
@@ -542,6 +583,9 @@ fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
     world.settle().bind().run().after(50);
     world.pods.clear();
     world.settle();
-    assert_eq!((world.closed[0].paid_by, world.ready().1), (Payer::Infrastructure, Reason::PodLost));
+    assert_eq!(
+        (world.closed[0].paid_by, world.ready().1),
+        (Payer::Infrastructure, Reason::PodLost)
+    );
     assert_eq!(world.created.len(), 1);
 }

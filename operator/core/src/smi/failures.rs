@@ -5,38 +5,20 @@ use crate::reason::Reason;
 /// Texts of a failure, in lower case, in the order in which they are looked for: the first that
 /// occurs explains the failure.
 const TEXTS: &[(&str, Reason)] = &[
-    (
-        "driver/library version mismatch",
-        Reason::DriverLibraryMismatch,
-    ),
-    (
-        "error while loading shared libraries: libnvidia-ml",
-        Reason::NvmlLibraryMissing,
-    ),
-    (
-        "error while loading shared libraries",
-        Reason::ImageLacksGlibc,
-    ),
+    ("driver/library version mismatch", Reason::DriverLibraryMismatch),
+    ("error while loading shared libraries: libnvidia-ml", Reason::NvmlLibraryMissing),
+    ("error while loading shared libraries", Reason::ImageLacksGlibc),
     ("error relocating", Reason::ImageLacksGlibc),
     ("libnvidia-ml.so", Reason::NvmlLibraryMissing),
-    (
-        "couldn't communicate with the nvidia driver",
-        Reason::DriverNotLoaded,
-    ),
+    ("couldn't communicate with the nvidia driver", Reason::DriverNotLoaded),
     ("driver not loaded", Reason::DriverNotLoaded),
     ("gpu requires reset", Reason::GpuNeedsReset),
     ("gpu is lost", Reason::GpuLost),
     ("unable to determine the device handle", Reason::GpuLost),
     ("insufficient permissions", Reason::DevicePermissionDenied),
-    (
-        "access blocked by the operating system",
-        Reason::DevicePermissionDenied,
-    ),
+    ("access blocked by the operating system", Reason::DevicePermissionDenied),
     // A reload of systemd takes the devices out of the container's cgroup.
-    (
-        "failed to initialize nvml: unknown error",
-        Reason::DevicePermissionDenied,
-    ),
+    ("failed to initialize nvml: unknown error", Reason::DevicePermissionDenied),
     ("insufficient power", Reason::GpuPowerMissing),
     ("insufficient external power", Reason::GpuPowerMissing),
     ("no devices were found", Reason::NoDevicesFound),
@@ -59,16 +41,8 @@ const CODES: &[(i32, Reason)] = &[
 /// What explains an exit code and the output, when it is known.
 pub(super) fn explain(code: i32, stdout: &str, stderr: &str) -> Option<Reason> {
     let text = format!("{stdout}\n{stderr}").to_lowercase();
-    let by_text = TEXTS
-        .iter()
-        .find(|(needle, _)| text.contains(needle))
-        .map(|(_, reason)| *reason);
-    by_text.or_else(|| {
-        CODES
-            .iter()
-            .find(|(known, _)| *known == code)
-            .map(|(_, reason)| *reason)
-    })
+    let by_text = TEXTS.iter().find(|(needle, _)| text.contains(needle)).map(|(_, reason)| *reason);
+    by_text.or_else(|| CODES.iter().find(|(known, _)| *known == code).map(|(_, reason)| *reason))
 }
 
 #[cfg(test)]
@@ -111,11 +85,7 @@ mod tests {
                 "Unable to determine the device handle for GPU0000:01:00.0: Unknown Error",
                 Reason::GpuLost,
             ),
-            (
-                255,
-                "Failed to initialize NVML: Unknown Error",
-                Reason::DevicePermissionDenied,
-            ),
+            (255, "Failed to initialize NVML: Unknown Error", Reason::DevicePermissionDenied),
             (
                 4,
                 "Failed to initialize NVML: Insufficient Permissions",
@@ -131,11 +101,7 @@ mod tests {
             (0, "", Reason::NoDevicesFound),
             (8, "", Reason::GpuPowerMissing),
             (16, "", Reason::GpuNeedsReset),
-            (
-                127,
-                "nvidia-smi: command not found",
-                Reason::NvidiaSmiMissing,
-            ),
+            (127, "nvidia-smi: command not found", Reason::NvidiaSmiMissing),
             (
                 127,
                 "nvidia-smi: error while loading shared libraries: libdl.so.2: cannot open shared object file",
@@ -151,29 +117,17 @@ mod tests {
                 "Error relocating /usr/bin/nvidia-smi: __strdup: symbol not found",
                 Reason::ImageLacksGlibc,
             ),
-            (
-                2,
-                "Field \"uuid\" is not a valid field to query.",
-                Reason::NvidiaSmiFailed,
-            ),
+            (2, "Field \"uuid\" is not a valid field to query.", Reason::NvidiaSmiFailed),
             (99, "something new", Reason::NvidiaSmiFailed),
             (139, "", Reason::NvidiaSmiFailed),
         ];
         for (code, text, reason) in table {
             let (text, code) = ((*text).to_owned(), *code);
             for (stdout, stderr) in [(text.clone(), String::new()), (String::new(), text.clone())] {
-                let answer = Answer::Exited {
-                    code,
-                    stdout,
-                    stderr,
-                };
+                let answer = Answer::Exited { code, stdout, stderr };
                 let finding = read(&answer).unwrap_err();
                 assert_eq!(finding.reason, *reason, "{code} {text}");
-                assert!(
-                    finding.evidence.contains(&code.to_string()),
-                    "{}",
-                    finding.evidence
-                );
+                assert!(finding.evidence.contains(&code.to_string()), "{}", finding.evidence);
             }
         }
     }
