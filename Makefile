@@ -46,11 +46,6 @@ clean: playground-down ## stop the playground and remove what was built
 
 ##@ Try it
 
-.PHONY: demo
-demo: setup ## a tour on a local control plane (CONTEXT=NAME: on that cluster)
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory agent; fi; \
-	$(with_setup) cargo build --workspace --bins --locked && $(call bin,demo)
-
 .PHONY: playground
 playground: setup ## start a local control plane, as root with a real node; prints the KUBECONFIG line
 	@$(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \

@@ -50,6 +50,7 @@ spec:
 ///
 /// # Panics
 /// When it is not within the time.
+#[expect(clippy::must_use_candidate, reason = "callers want the wait, not always the words")]
 pub fn until_ready_is(
     stage: &Stage,
     namespace: &str,
