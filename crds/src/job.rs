@@ -1,5 +1,5 @@
 //! `GpuJob` as it is on the wire: a program that runs once on leased cards. Pure data.
-//! [`crate::desire`] makes it usable, [`crate::job_status`] is the other half.
+//! [`crate::desire()`] makes it usable, [`crate::job_status`] is the other half.
 #![expect(clippy::duplicated_attributes, reason = "each column of the derive has the same keys")]
 
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference};

@@ -2,11 +2,11 @@
 //! values.
 //!
 //! The wire types ([`job`], [`card`], [`lease`]) are what YAML looks like; their field comments are
-//! the API reference. Conversions parse once: [`desire`] makes a specification usable or says what
+//! the API reference. Conversions parse once: [`desire()`] makes a specification usable or says what
 //! is wrong, [`status`] and [`ledger`] carry results in both directions, [`market`] reads prices.
-//! The rules that an API server checks are in [`schema`]; they share their words with [`desire`],
+//! The rules that an API server checks are in [`schema`]; they share their words with [`desire()`],
 //! and one table of cases proves that both agree. [`definitions`] puts everything into the
-//! definitions that a cluster installs, [`reference`] makes a document of them.
+//! definitions that a cluster installs, [`mod@reference`] makes a document of them.
 //!
 //! Nothing here does I/O or reads a clock. Read [`job`] first.
 

@@ -1,6 +1,6 @@
 //! Schema pieces that several kinds share, and the rules in CEL that an API server checks. Pure.
 //!
-//! Each rule has the same words here and in [`crate::desire`]; they stand in [`says`]. The shapes
+//! Each rule has the same words here and in [`crate::desire()`]; they stand in [`says`]. The shapes
 //! of lists are in [`shapes`]. Field comments come from the wire types.
 
 pub(crate) mod shapes;
