@@ -46,6 +46,11 @@ clean: playground-down ## stop the playground and remove what was built
 
 ##@ Try it
 
+.PHONY: demo
+demo: setup ## a tour on a local control plane (CONTEXT=NAME: on that cluster)
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory agent; fi; \
+	$(with_setup) cargo build --workspace --bins --locked && $(call bin,demo)
+
 .PHONY: playground
 playground: setup ## start a local control plane, as root with a real node; prints the KUBECONFIG line
 	@$(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
@@ -65,7 +70,7 @@ playground-down: ## take it down and make sure that nothing is left
 	@if [ -d $(PLAYGROUND_DIR) ]; then \
 	  $(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
 	  "$$LEASEHOLD_PLAYGROUND" down --dir $(PLAYGROUND_DIR); \
-	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR); \
+	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR) $${LEASEHOLD_PACKAGES:+--packages "$$LEASEHOLD_PACKAGES"}; \
 	  rm -rf $(PLAYGROUND_DIR); \
 	fi
 

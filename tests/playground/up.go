@@ -187,8 +187,8 @@ func (s *starting) claimNetwork(context.Context) error {
 	if err := network.Masquerade(network.Iptables{Packages: s.packages}, s.place.ID, s.block); err != nil {
 		s.say("warning: pods will not reach outside: %v", err)
 	}
-	if forwarding, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); err == nil && forwarding[0] == '0' {
-		s.say("warning: pods will not reach outside: this machine does not forward packets (sysctl net.ipv4.ip_forward=1)")
+	if err := network.Forward(s.links); err != nil {
+		s.say("warning: pods will not reach outside: %v", err)
 	}
 	return nil
 }

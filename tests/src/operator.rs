@@ -16,6 +16,7 @@ use crate::playground::{AGENT_IMAGE, Playground};
 pub struct Operator {
     child: Child,
     log: PathBuf,
+    ends_with_us: bool,
 }
 
 impl Operator {
@@ -27,7 +28,8 @@ impl Operator {
         let kubeconfig = playground.directory().join("operator.kubeconfig");
         std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;
         let log = playground.directory().join("operator.log");
-        Ok(Self { child: spawn(&playground.environment().operator, &kubeconfig, &log)?, log })
+        let child = spawn(&playground.environment().operator, &kubeconfig, &log)?;
+        Ok(Self { child, log, ends_with_us: true })
     }
 
     /// Ends it without a chance to clean up.
@@ -37,6 +39,13 @@ impl Operator {
     pub fn kill(mut self) -> std::io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(|_| ())
+    }
+
+    /// Lets it run on beyond this process, and tells its process number.
+    #[must_use]
+    pub fn leave_running(mut self) -> u32 {
+        self.ends_with_us = false;
+        self.child.id()
     }
 
     /// Whether it still runs.
@@ -53,6 +62,9 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
+        if !self.ends_with_us {
+            return;
+        }
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();

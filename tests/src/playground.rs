@@ -33,8 +33,15 @@ pub struct Shape<'a> {
 pub struct Playground {
     environment: Environment,
     directory: PathBuf,
-    kubeconfig: PathBuf,
+    access: Access,
     keep: bool,
+}
+
+/// How kubectl finds the cluster.
+#[derive(Clone, Debug)]
+enum Access {
+    Kubeconfig(PathBuf),
+    Context(String),
 }
 
 /// A step of the playground that failed, with what the program said.
@@ -73,15 +80,28 @@ impl Playground {
         let mut playground = Self {
             environment: environment.clone(),
             directory: directory.to_owned(),
-            kubeconfig: PathBuf::new(),
+            access: Access::Kubeconfig(PathBuf::new()),
             keep: false,
         };
-        playground.kubeconfig = PathBuf::from(playground.ask(&["kubeconfig"])?.trim());
+        let kubeconfig = playground.ask(&["kubeconfig"])?;
+        playground.access = Access::Kubeconfig(PathBuf::from(kubeconfig.trim()));
         if shape.real_nodes > 0 {
             playground.stand_in()?;
         }
         playground.install()?;
         Ok(playground)
+    }
+
+    /// A cluster of the user's, by a context of the user's kubeconfig. Nothing is installed there
+    /// and nothing is taken down.
+    #[must_use]
+    pub fn existing(environment: &Environment, context: &str) -> Self {
+        Self {
+            environment: environment.clone(),
+            directory: PathBuf::new(),
+            access: Access::Context(context.to_owned()),
+            keep: true,
+        }
     }
 
     /// The base image under the names that examples use.
@@ -117,10 +137,22 @@ impl Playground {
         Ok(())
     }
 
-    /// The administrator's kubeconfig.
+    /// The administrator's kubeconfig; `None` on a cluster of the user's.
     #[must_use]
-    pub fn kubeconfig(&self) -> &Path {
-        &self.kubeconfig
+    pub fn kubeconfig(&self) -> Option<&Path> {
+        match &self.access {
+            Access::Kubeconfig(file) => Some(file),
+            Access::Context(_) => None,
+        }
+    }
+
+    /// The option with which kubectl finds this cluster.
+    #[must_use]
+    pub fn access(&self) -> String {
+        match &self.access {
+            Access::Kubeconfig(file) => format!("--kubeconfig={}", file.display()),
+            Access::Context(context) => format!("--context={context}"),
+        }
     }
 
     /// Where its state lies.
@@ -153,7 +185,9 @@ impl Playground {
     /// # Errors
     /// An exit code other than 0, with what kubectl said.
     pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String, Failure> {
-        kubectl(&self.environment.playground, &self.kubeconfig, arguments, input)
+        let mut command = Command::new(&self.environment.playground);
+        command.arg("kubectl").arg(self.access()).args(arguments);
+        answer(&mut command, input, &format!("run kubectl {}", arguments.join(" ")))
     }
 
     /// Applies YAML as users do.
@@ -258,21 +292,6 @@ impl Drop for Playground {
 pub fn project() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
-}
-
-/// Runs kubectl with a kubeconfig.
-///
-/// # Errors
-/// An exit code other than 0, with what kubectl said.
-pub fn kubectl(
-    program: &Path,
-    kubeconfig: &Path,
-    arguments: &[&str],
-    input: &str,
-) -> Result<String, Failure> {
-    let mut command = Command::new(program);
-    command.arg("kubectl").arg("--kubeconfig").arg(kubeconfig).args(arguments);
-    answer(&mut command, input, &format!("run kubectl {}", arguments.join(" ")))
 }
 
 fn answer(command: &mut Command, input: &str, doing: &str) -> Result<String, Failure> {

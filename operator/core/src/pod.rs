@@ -149,6 +149,15 @@ impl PodFacts {
         })
     }
 
+    /// Whether a container beside the program runs.
+    #[must_use]
+    pub fn has_sidecar_running(&self) -> bool {
+        self.containers.iter().any(|container| {
+            container.name != container::MAIN
+                && matches!(container.state, ContainerState::Running { .. })
+        })
+    }
+
     /// Containers that have ended, in starting order.
     pub fn ends(&self) -> impl Iterator<Item = (&str, &Ended)> {
         self.containers.iter().filter_map(|container| match &container.state {

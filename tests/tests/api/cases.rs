@@ -184,7 +184,7 @@ fn with_client<F: Future<Output = ()>>(stage: &Stage, test: impl FnOnce(Client) 
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let kubeconfig = Kubeconfig::read_from(stage.playground.kubeconfig()).unwrap();
+        let kubeconfig = Kubeconfig::read_from(stage.playground.kubeconfig().unwrap()).unwrap();
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
         test(Client::try_from(config).unwrap()).await;

@@ -19,7 +19,7 @@ pub(crate) fn a_job_runs_and_gives_its_card_back(stage: &Stage) {
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
     let lease: GpuLease =
         stage.playground.get(&namespace, "gpulease", "train-r0-a1").unwrap().unwrap();
-    jobs::charge_is_rate_times_held_time(&lease, 400_000);
+    jobs::charge_is_rate_times_held_time(&lease);
     let pods = stage.playground.list(&namespace, "pods").unwrap();
     assert_eq!(pods.len(), 1);
     assert_eq!(pods[0].pointer("/metadata/finalizers"), None::<&Value>);

@@ -20,5 +20,5 @@ pub(crate) fn quickstart(stage: &Stage) {
     let lease: GpuLease =
         stage.playground.get(&namespace, "gpulease", "quickstart-r0-a1").unwrap().unwrap();
     assert_eq!(lease.status.as_ref().unwrap().released_because.as_deref(), Some("Completed"));
-    jobs::charge_is_rate_times_held_time(&lease, 400_000);
+    jobs::charge_is_rate_times_held_time(&lease);
 }

@@ -319,9 +319,11 @@ fn enforce(
     if pod.deletion_requested {
         return;
     }
-    let program_ended = pod.ends().any(|(name, _)| name == container::MAIN);
-    if program_ended {
-        draft.commands.push(start::delete(pod));
+    if pod.ends().any(|(name, _)| name == container::MAIN) {
+        // The kubelet ends the pod by itself, unless something beside the program runs on.
+        if pod.has_sidecar_running() {
+            draft.commands.push(start::delete(pod));
+        }
         return;
     }
     let Some(order) = order else { return };

@@ -578,6 +578,28 @@ fn a_broken_specification_leaves_the_running_attempt_under_its_old_limits() {
 }
 
 #[test]
+fn a_pod_is_deleted_for_a_sidecar_but_not_for_a_kubelet_that_takes_its_time() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(9);
+    let finished_at = Some(world.at());
+    let ended = Ended {
+        started_at: Some(Timestamp::UNIX_EPOCH),
+        finished_at,
+        exit_code: 0,
+        reason: "Completed".into(),
+        message: String::new(),
+        report: None,
+    };
+    world.pod().containers[0].state = ContainerState::Ended(ended);
+    world.settle();
+    assert!(!world.pod().deletion_requested);
+    let sidecar = ContainerState::Running { started_at: None };
+    world.pod().containers.insert(0, ContainerFacts { name: "proxy".into(), state: sidecar });
+    world.settle();
+    assert!(world.pod().deletion_requested);
+}
+
+#[test]
 fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(50);

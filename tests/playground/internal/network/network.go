@@ -72,14 +72,11 @@ func prefix(playground string) string { return "lh" + playground }
 // playgrounds that start together are kept apart by a lock on a directory that
 // every machine has.
 func Claim(playground string, nodes int) (Block, []Link, error) {
-	lock, err := os.Open("/run")
+	lock, err := locked()
 	if err != nil {
-		return 0, nil, fmt.Errorf("failed to open the network lock: %w", err)
+		return 0, nil, err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return 0, nil, fmt.Errorf("failed to lock the network: %w", err)
-	}
 	block, err := freeBlock()
 	if err != nil {
 		return 0, nil, err
@@ -100,6 +97,19 @@ func Claim(playground string, nodes int) (Block, []Link, error) {
 		links = append(links, link)
 	}
 	return block, links, nil
+}
+
+// locked holds the lock until it is closed.
+func locked() (*os.File, error) {
+	lock, err := os.Open("/run")
+	if err != nil {
+		return nil, fmt.Errorf("failed to open the network lock: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("failed to lock the network: %w", err)
+	}
+	return lock, nil
 }
 
 func freeBlock() (Block, error) {
@@ -142,6 +152,9 @@ func Remove(iptables Iptables, playground string) error {
 	for _, rule := range Rules(iptables, playground) {
 		arguments := append([]string{"-w", "-t", "nat", "-D"}, strings.Fields(strings.TrimPrefix(rule, "-A "))...)
 		failures = append(failures, iptables.run(arguments...))
+	}
+	if os.Geteuid() == 0 {
+		failures = append(failures, stopForwarding())
 	}
 	return errors.Join(failures...)
 }
@@ -194,9 +207,32 @@ func (i Iptables) command(arguments ...string) *exec.Cmd {
 	if i.Packages == "" {
 		return exec.Command("iptables", arguments...)
 	}
-	command := exec.Command(filepath.Join(i.Packages, "usr/sbin/iptables-nft"), arguments...)
+	command := exec.Command(i.program("iptables"), arguments...)
 	command.Env = append(os.Environ(), Libraries(i.Packages)...)
 	return command
+}
+
+// program is the variant that the package root was set up for; packages that
+// were only unpacked lack that link, and distributions prefer nft.
+func (i Iptables) program(name string) string {
+	chosen := filepath.Join(i.Packages, "usr/sbin", name)
+	if _, err := os.Stat(chosen); err == nil {
+		return chosen
+	}
+	return filepath.Join(i.Packages, "usr/sbin", strings.Replace(name, "tables", "tables-nft", 1))
+}
+
+// Link makes the plain names of iptables in a directory of programs.
+func (i Iptables) Link(directory string) error {
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		return fmt.Errorf("failed to make %s: %w", directory, err)
+	}
+	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
+		if err := os.Symlink(i.program(name), filepath.Join(directory, name)); err != nil {
+			return fmt.Errorf("failed to link %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Libraries is the environment that runs programs of an unpacked package root.
@@ -224,18 +260,8 @@ func run(command *exec.Cmd) error {
 // mtu is that of the interface with the default route, so that packets of pods
 // fit where the host's do.
 func mtu() int {
-	const usual = 1500
-	content, err := os.ReadFile("/proc/net/route")
-	if err != nil {
-		return usual
+	if device, err := net.InterfaceByName(outerInterface()); err == nil {
+		return device.MTU
 	}
-	for line := range strings.Lines(string(content)) {
-		fields := strings.Fields(line)
-		if len(fields) > 1 && fields[1] == "00000000" {
-			if device, err := net.InterfaceByName(fields[0]); err == nil {
-				return device.MTU
-			}
-		}
-	}
-	return usual
+	return 1500
 }

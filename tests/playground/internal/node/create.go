@@ -177,13 +177,8 @@ func writeFiles(request Request, specification Specification, credentials *contr
 	if err := at.Write(simulator, 0o755, "nodes", name, "nvidia-smi"); err != nil {
 		return err
 	}
-	for link, target := range map[string]string{"iptables": "iptables-nft", "ip6tables": "ip6tables-nft", "iptables-save": "iptables-nft-save", "iptables-restore": "iptables-nft-restore"} {
-		if err := os.MkdirAll(at.Node(name, "bin"), 0o755); err != nil {
-			return fmt.Errorf("failed to make the programs of %s: %w", name, err)
-		}
-		if err := os.Symlink(filepath.Join(request.Packages, "usr/sbin", target), at.Node(name, "bin", link)); err != nil {
-			return fmt.Errorf("failed to link %s for %s: %w", link, name, err)
-		}
+	if err := (network.Iptables{Packages: request.Packages}).Link(at.Node(name, "bin")); err != nil {
+		return err
 	}
 	return writePauseImage(beside(request.Binary, "pause"), at, name)
 }
