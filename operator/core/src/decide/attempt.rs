@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{AGENT_MARGIN, Draft, Situation, UNBOUND_TIMEOUT, start};
+use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, UNBOUND_TIMEOUT, start};
 use crate::{
     desired::{Desired, Wish},
     diagnosis::{self, End, HolderPresence},
@@ -295,11 +295,16 @@ fn order(
     if pod.stop_order.is_some() {
         return pod.stop_order;
     }
+    let due = if deadline.reason == Reason::BudgetExhausted {
+        deadline.at
+    } else {
+        lease::later(deadline.at, STAMP_RESOLUTION)
+    };
     let reason = match &run.unwanted {
         Some(why) => why.reason,
-        None if deadline.at <= now => deadline.reason,
+        None if due <= now => deadline.reason,
         None => {
-            draft.wake_by(deadline.at);
+            draft.wake_by(due);
             return None;
         }
     };

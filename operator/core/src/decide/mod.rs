@@ -29,6 +29,10 @@ pub const UNBOUND_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 pub const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 /// The longest pause.
 pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+/// Kubernetes cuts times to whole seconds: a deadline counted from one is up to this early, and a
+/// program must not lose time for it. The agent, which counts exactly, acts first. Money has no
+/// such allowance: the second would be charged.
+pub const STAMP_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 /// How long after the end of the grace period the operator waits for the agent before it deletes
 /// the pod.
 pub const AGENT_MARGIN: SignedDuration = SignedDuration::from_secs(20);

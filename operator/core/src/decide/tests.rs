@@ -304,7 +304,7 @@ fn a_job_runs_and_gives_its_card_back() {
     assert_eq!(world.ready(), (Truth::True, Reason::Preparing));
     world.after(4).run();
     assert_eq!(world.ready(), (Truth::True, Reason::Running));
-    assert_eq!(world.plan().wake, Wake::At(Timestamp::from_second(605).unwrap()));
+    assert_eq!(world.plan().wake, Wake::At(Timestamp::from_second(606).unwrap()));
     world.after(100).exit(0, Reason::Completed);
     assert_eq!(world.ready(), (Truth::True, Reason::Succeeded));
     let closing = &world.closed[0];
@@ -323,6 +323,8 @@ fn a_job_runs_and_gives_its_card_back() {
 fn a_job_that_does_not_end_is_told_to_stop_and_then_its_pod_is_deleted() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(600).settle();
+    assert_eq!(world.pod().stop_order, None);
+    world.after(1).settle();
     assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
     assert!(!world.pod().deletion_requested);
     world.after(49).settle();
@@ -430,7 +432,7 @@ fn a_start_that_takes_too_long_ends() {
         ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
     world.pod().containers =
         vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
-    world.settle().after(1_800).settle();
+    world.settle().after(1_801).settle();
     assert!(world.pod().deletion_requested);
     world.pod().is_over = true;
     world.settle();
@@ -499,7 +501,7 @@ fn stages() -> Vec<(&'static str, Reach)> {
         ("placed", |world| drop(world.settle())),
         ("bound", |world| drop(world.settle().after(1).bind())),
         ("running", |world| drop(world.settle().after(1).bind().after(1).run())),
-        ("stopping", |world| drop(world.settle().bind().run().after(600).settle())),
+        ("stopping", |world| drop(world.settle().bind().run().after(601).settle())),
         ("ended", |world| drop(world.settle().bind().run().after(60).exit(0, Reason::Completed))),
     ]
 }
@@ -561,7 +563,11 @@ fn nothing_is_woken_later_than_its_deadline() {
             continue;
         };
         if world.pods.last().is_some_and(|pod| pod.stop_order.is_none()) {
-            assert!(matches!(plan.wake, Wake::At(at) if at <= ends_at), "{name}: {:?}", plan.wake);
+            assert!(
+                matches!(plan.wake, Wake::At(at) if at <= ends_at + super::STAMP_RESOLUTION),
+                "{name}: {:?}",
+                plan.wake
+            );
         }
     }
 }
@@ -571,7 +577,7 @@ fn a_broken_specification_leaves_the_running_attempt_under_its_old_limits() {
     let mut world = World::with(a_job());
     world.settle().bind().run();
     world.desired = Some(Err(Finding::new(Reason::InvalidSpec, "maxRuntime: no")));
-    world.settle().after(600).settle();
+    world.settle().after(601).settle();
     assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
     world.exit(143, Reason::MaxRuntimeReached);
     assert_eq!(world.closed.len(), 1);

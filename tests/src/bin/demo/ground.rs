@@ -12,8 +12,8 @@ use crate::{Act, Failure};
 
 const NAMESPACE: &str = "leasehold-demo";
 const ON_A_NODE: &[Act] = &[
-    Act { name: "quickstart", released_because: "Completed", prints: "hello from rtx4090" },
-    Act { name: "endless", released_because: "MaxRuntimeReached", prints: "step 0" },
+    Act { name: "quickstart", released_because: "Completed", prints: "NVIDIA GeForce RTX 4090" },
+    Act { name: "endless", released_because: "MaxRuntimeReached", prints: "told to stop" },
 ];
 /// Simulated nodes execute nothing, so that only the lease of a job that ends can be shown.
 const ON_SIMULATED_NODES: &[Act] =
