@@ -334,7 +334,7 @@ fn a_job_that_does_not_end_is_told_to_stop_and_then_its_pod_is_deleted() {
     world.exit(137, Reason::PodDeleted);
     assert_eq!(world.ready(), (Truth::False, Reason::MaxRuntimeReached));
     assert_eq!(world.closed[0].bill.billed_seconds, 630);
-    assert_eq!(world.closed[0].bill.absorbed.to_string(), "0.002");
+    assert_eq!(world.closed[0].bill.absorbed.to_string(), "0.0021");
 }
 
 #[test]
