@@ -18,32 +18,81 @@ pub fn namespace(stage: &Stage, name: &str) -> String {
     name.to_owned()
 }
 
-/// Applies a job that ends by itself on a simulated node.
-pub fn apply(stage: &Stage, namespace: &str, name: &str, gpu: &str) {
-    apply_running_for(stage, namespace, name, gpu, "3s");
+/// A job for tests, as YAML.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    name: &'a str,
+    gpu: &'a str,
+    program: String,
+    limits: String,
+    environment: String,
 }
 
-/// Applies a job that runs for a time on a simulated node; there the time is an environment
-/// variable's value, since nothing is executed.
-///
-/// # Panics
-/// When the API server refuses it.
-#[expect(clippy::expect_used, reason = "this is how a test fails")]
-pub fn apply_running_for(stage: &Stage, namespace: &str, name: &str, gpu: &str, time: &str) {
-    let seconds = time.trim_end_matches('s');
-    let yaml = format!(
-        "apiVersion: leasehold.dev/v1alpha1
+impl<'a> Job<'a> {
+    /// One RTX 4090 for a program that ends at once.
+    #[must_use]
+    pub fn named(name: &'a str) -> Self {
+        Self {
+            name,
+            gpu: "gpu: {cards: [4090]}",
+            program: "command: [\"true\"]".to_owned(),
+            limits: "maxRuntime: 20m".to_owned(),
+            environment: String::new(),
+        }
+    }
+
+    /// Other cards: the whole line.
+    #[must_use]
+    pub fn on(self, gpu: &'a str) -> Self {
+        Self { gpu, ..self }
+    }
+
+    /// Another program: the whole line.
+    #[must_use]
+    pub fn running(self, program: &str) -> Self {
+        Self { program: program.to_owned(), ..self }
+    }
+
+    /// Other limits: whole lines, `maxRuntime` among them.
+    #[must_use]
+    pub fn within(self, limits: &str) -> Self {
+        Self { limits: limits.replace('\n', "\n  "), ..self }
+    }
+
+    /// How long it runs on a simulated node, where nothing is executed.
+    #[must_use]
+    pub fn simulated_for(self, time: &str) -> Self {
+        let environment = format!("env: [{{name: PLAYGROUND_RUN_FOR, value: {time}}}]");
+        Self { environment, ..self }
+    }
+
+    /// The manifest.
+    #[must_use]
+    pub fn yaml(&self) -> String {
+        let Self { name, gpu, program, limits, environment } = self;
+        format!(
+            "apiVersion: leasehold.dev/v1alpha1
 kind: GpuJob
 metadata: {{name: {name}}}
 spec:
   {gpu}
   image: python:3.11-slim
-  command: [sleep, \"{seconds}\"]
-  maxRuntime: 20m
+  {program}
+  {limits}
+  {environment}
   budget: {{limit: \"1\"}}
 "
-    );
-    stage.playground.apply(namespace, &yaml).expect("the job is in order");
+        )
+    }
+
+    /// Applies it.
+    ///
+    /// # Panics
+    /// When the API server refuses it.
+    #[expect(clippy::expect_used, reason = "this is how a test fails")]
+    pub fn apply(&self, stage: &Stage, namespace: &str) {
+        stage.playground.apply(namespace, &self.yaml()).expect("the job is in order");
+    }
 }
 
 /// Waits until the word that people read is this one, and gives its message.
@@ -101,4 +150,23 @@ pub fn charge_is_rate_times_held_time(lease: &GpuLease) {
     let charged = lease.status.as_ref().and_then(|status| status.charged.clone());
     assert!(charged.is_some(), "not closed: {lease:?}");
     assert_eq!(charged, charge_by_hand(lease), "{:?}", lease.status);
+}
+
+/// The lease of this name, once it is final.
+pub fn closed_lease(stage: &Stage, namespace: &str, name: &str, limit: Duration) -> GpuLease {
+    wait_for(&format!("lease {namespace}/{name} is final"), limit, || {
+        let lease: Option<GpuLease> =
+            stage.playground.get(namespace, "gpulease", name).map_err(|error| error.to_string())?;
+        let lease = lease.ok_or("there is none")?;
+        let word = lease.status.as_ref().map(|status| status.state.clone()).unwrap_or_default();
+        if word == "Closed" || word == "Void" { Ok(lease) } else { Err(word) }
+    })
+}
+
+/// Waits until no pod of a namespace is left.
+pub fn until_no_pod_is_left(stage: &Stage, namespace: &str, limit: Duration) {
+    wait_for(&format!("no pod is left in {namespace}"), limit, || {
+        let pods = stage.playground.list(namespace, "pods").map_err(|error| error.to_string())?;
+        if pods.is_empty() { Ok(()) } else { Err(format!("{} pods", pods.len())) }
+    });
 }

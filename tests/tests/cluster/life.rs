@@ -1,24 +1,18 @@
 //! A job's life through the API server, as `kubectl` shows it.
 
-use std::time::Duration;
-
-use leasehold_crds::{GpuJob, GpuLease};
-use leasehold_tests::{jobs, suite::Stage, waiting::wait_for};
+use leasehold_tests::{
+    jobs::{self, Job},
+    suite::Stage,
+};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_mins(2);
-
-fn job(stage: &Stage, namespace: &str, name: &str) -> GpuJob {
-    let found = stage.playground.get(namespace, "gpujob", name).unwrap();
-    found.unwrap_or_else(|| panic!("job {namespace}/{name} is gone"))
-}
+use crate::LIMIT;
 
 pub(crate) fn a_job_runs_and_gives_its_card_back(stage: &Stage) {
     let namespace = jobs::namespace(stage, "runs");
-    jobs::apply(stage, &namespace, "train", "gpu: {cards: [4090]}");
+    Job::named("train").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
-    let lease: GpuLease =
-        stage.playground.get(&namespace, "gpulease", "train-r0-a1").unwrap().unwrap();
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
     jobs::charge_is_rate_times_held_time(&lease);
     let pods = stage.playground.list(&namespace, "pods").unwrap();
     assert_eq!(pods.len(), 1);
@@ -30,10 +24,11 @@ pub(crate) fn refusals_and_waits_say_why(stage: &Stage) {
     for (name, gpu, reason, words) in [
         ("typo", "gpu: {cards: [rtx4900]}", "UnknownCard", "rtx4090"),
         ("many", "gpu: {cards: [4090], count: 9}", "CountExceedsNodes", "largest node has 4"),
-        ("absent", "gpu: {cards: [a100]}", "WaitingForCard", "no node has a100"),
+        ("absent", "gpu: {cards: [h20]}", "CurrencyMismatch", "priced in CNY"),
+        ("family", "gpu: {cards: [a100]}", "WaitingForCard", "no node has a100"),
         ("unpriced", "gpu: {cards: [l20]}", "Unpriced", "no price is known for l20"),
     ] {
-        jobs::apply(stage, &namespace, name, gpu);
+        Job::named(name).on(gpu).apply(stage, &namespace);
         let message = jobs::until_ready_is(stage, &namespace, name, reason, LIMIT);
         assert!(message.contains(words), "{name}: {message}");
     }
@@ -41,24 +36,49 @@ pub(crate) fn refusals_and_waits_say_why(stage: &Stage) {
     assert!(stage.playground.list(&namespace, "gpuleases").unwrap().is_empty());
 }
 
-pub(crate) fn deleting_a_job_closes_its_lease(stage: &Stage) {
-    let namespace = jobs::namespace(stage, "deleted");
-    jobs::apply_running_for(stage, &namespace, "train", "gpu: {cards: [4090]}", "600s");
+pub(crate) fn applying_again_starts_nothing(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "again");
+    let job = Job::named("train").simulated_for("3s");
+    job.apply(stage, &namespace);
+    job.apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
-    assert!(job(stage, &namespace, "train").status.unwrap().lease.is_some());
-    stage
-        .playground
-        .kubectl(&["delete", "gpujob", "train", "-n", &namespace, "--wait=false"])
-        .unwrap();
-    let lease: GpuLease = wait_for("the lease is closed", LIMIT, || {
-        let lease: GpuLease =
-            stage.playground.get(&namespace, "gpulease", "train-r0-a1").unwrap().unwrap();
-        let word = lease.status.as_ref().map(|status| status.state.clone()).unwrap_or_default();
-        if word == "Closed" { Ok(lease) } else { Err(word) }
-    });
-    assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
-    wait_for("the pod is gone", LIMIT, || {
-        let pods = stage.playground.list(&namespace, "pods").unwrap();
-        if pods.is_empty() { Ok(()) } else { Err(format!("{} pods", pods.len())) }
-    });
+    job.apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    job.apply(stage, &namespace);
+    stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
+    jobs::until_no_pod_is_left(stage, &namespace, LIMIT);
+    job.apply(stage, &namespace);
+    let message = jobs::until_ready_is(stage, &namespace, "train", "AlreadyRan", LIMIT);
+    assert!(message.contains("train-r0-a1") && message.contains("Completed"), "{message}");
+    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 1);
+    job.within("maxRuntime: 20m\nrerun: 1").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 2);
+}
+
+pub(crate) fn a_stopped_job_goes_on_later(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "stopped");
+    let job = Job::named("train").simulated_for("600s");
+    job.apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    job.clone().within("maxRuntime: 20m\ngracePeriod: 0s\nstate: Stopped").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Stopped", LIMIT);
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
+    assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("Stopped"));
+    job.within("maxRuntime: 20m\nstate: Running").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    let second = stage.playground.list(&namespace, "gpuleases").unwrap();
+    assert_eq!(second.len(), 2);
+}
+
+pub(crate) fn jobs_wait_for_cards_and_start_by_themselves(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "queue");
+    let all = "gpu: {cards: [rtx3090], count: 4}";
+    for name in ["first", "second", "third"] {
+        Job::named(name).on(all).simulated_for("2s").apply(stage, &namespace);
+    }
+    for name in ["first", "second", "third"] {
+        jobs::until_ready_is(stage, &namespace, name, "Succeeded", LIMIT);
+    }
+    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 3);
 }

@@ -7,24 +7,36 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
+mod deletion;
 mod life;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use leasehold_tests::{
     playground::Shape,
     suite::{Test, WithOperator, run},
 };
 
+/// How long anything may take before a test gives up.
+const LIMIT: Duration = Duration::from_mins(3);
+
 fn main() -> ExitCode {
-    let shape = Shape { real_nodes: 0, simulated_nodes: 2, cards: "rtx4090:4" };
+    let shape = Shape { real_nodes: 0, simulated_nodes: 4, cards: "rtx4090:4,rtx3090:4" };
     let together: &[Test] = &[
-        (
-            "a_job_runs_on_a_simulated_node_and_gives_its_card_back",
-            life::a_job_runs_and_gives_its_card_back,
-        ),
+        ("a_job_runs_and_gives_its_card_back", life::a_job_runs_and_gives_its_card_back),
         ("refusals_and_waits_say_why", life::refusals_and_waits_say_why),
-        ("deleting_a_job_closes_its_lease", life::deleting_a_job_closes_its_lease),
+        ("applying_again_starts_nothing", life::applying_again_starts_nothing),
+        ("a_stopped_job_goes_on_later", life::a_stopped_job_goes_on_later),
+        (
+            "jobs_wait_for_cards_and_start_by_themselves",
+            life::jobs_wait_for_cards_and_start_by_themselves,
+        ),
+        ("deletion_of_a_running_job", deletion::of_a_running_job),
+        ("deletion_of_a_job_that_has_just_been_made", deletion::of_a_job_that_has_just_been_made),
+        ("deletion_of_a_waiting_job", deletion::of_a_waiting_job),
+        ("deletion_of_an_ended_job", deletion::of_an_ended_job),
+        ("deletion_of_its_pod", deletion::of_its_pod),
+        ("deletion_of_the_namespace", deletion::of_the_namespace),
     ];
     run("cluster", shape, WithOperator::Shared, together, &[])
 }

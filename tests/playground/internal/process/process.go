@@ -68,7 +68,18 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{Name: status.name, PID: pid, Started: status.started}, nil
+	return Identity{Name: describe(pid, status.name), PID: pid, Started: status.started}, nil
+}
+
+// describe says which of this program's many names a process runs under.
+func describe(pid int, name string) string {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	own, ownErr := os.Executable()
+	arguments := strings.Split(string(line), "\x00")
+	if err != nil || ownErr != nil || len(arguments) < 2 || filepath.Base(arguments[0]) != filepath.Base(own) {
+		return name
+	}
+	return arguments[1]
 }
 
 // Alive reports whether this very process still runs. A zombie does not run.
@@ -82,7 +93,7 @@ func (i Identity) Children() []Identity {
 	var children []Identity
 	for _, pid := range all() {
 		if status, err := readStatus(pid); err == nil && status.parent == i.PID && status.state != 'Z' {
-			children = append(children, Identity{Name: status.name, PID: pid, Started: status.started})
+			children = append(children, Identity{Name: describe(pid, status.name), PID: pid, Started: status.started})
 		}
 	}
 	return children

@@ -29,6 +29,11 @@ const (
 	// Message before a container's name gives its termination message.
 	Message = "playground.leasehold.dev/message."
 
+	// RunForVariable and ExitCodeVariable say the same in main's environment,
+	// for pods whose annotations others write.
+	RunForVariable   = "PLAYGROUND_RUN_FOR"
+	ExitCodeVariable = "PLAYGROUND_EXIT_CODE"
+
 	usualRun = 5 * time.Second
 )
 
@@ -120,9 +125,24 @@ func (k *kubelet) live(ctx context.Context, pod *core.Pod, current *life) {
 
 // finish waits for the first of: main's own end, the pod's deadline, its
 // deletion.
+// scriptOf is what a pod says about its own run.
+func scriptOf(pod *core.Pod, annotation, variable string) (string, bool) {
+	if value, ok := pod.Annotations[annotation]; ok {
+		return value, true
+	}
+	for _, container := range pod.Spec.Containers {
+		for _, each := range container.Env {
+			if each.Name == variable {
+				return each.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
 func (k *kubelet) finish(ctx context.Context, pod *core.Pod, current *life, started meta.Time) {
 	var ownEnd, deadline <-chan time.Time
-	scripted, hasScript := pod.Annotations[RunFor]
+	scripted, hasScript := scriptOf(pod, RunFor, RunForVariable)
 	run := usualRun
 	if parsed, err := time.ParseDuration(scripted); err == nil {
 		run = parsed
@@ -134,7 +154,8 @@ func (k *kubelet) finish(ctx context.Context, pod *core.Pod, current *life, star
 	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil {
 		deadline = time.After(time.Until(started.Add(time.Duration(*seconds) * time.Second)))
 	}
-	exit, _ := strconv.Atoi(pod.Annotations[ExitCode])
+	wanted, _ := scriptOf(pod, ExitCode, ExitCodeVariable)
+	exit, _ := strconv.Atoi(wanted)
 	status := core.PodStatus{Phase: core.PodSucceeded}
 	select {
 	case <-ctx.Done():
