@@ -15,6 +15,8 @@ pub struct Environment {
     pub base_image: Option<PathBuf>,
     /// The agent's image; needed for real nodes.
     pub agent_image: Option<PathBuf>,
+    /// The agent's program, as it is in the image.
+    pub agent: Option<PathBuf>,
     /// The folder for everything that is kept.
     pub cache: PathBuf,
 }
@@ -42,6 +44,7 @@ impl Environment {
             packages: path("LEASEHOLD_PACKAGES"),
             base_image: path("LEASEHOLD_BASE_IMAGE"),
             agent_image: path("LEASEHOLD_AGENT_IMAGE"),
+            agent: path("LEASEHOLD_AGENT"),
             cache: needed("LEASEHOLD_CACHE")?,
         })
     }

@@ -153,6 +153,7 @@ pub fn charge_is_rate_times_held_time(lease: &GpuLease) {
 }
 
 /// The lease of this name, once it is final.
+#[expect(clippy::must_use_candidate, reason = "callers want the wait, not always the lease")]
 pub fn closed_lease(stage: &Stage, namespace: &str, name: &str, limit: Duration) -> GpuLease {
     wait_for(&format!("lease {namespace}/{name} is final"), limit, || {
         let lease: Option<GpuLease> =
@@ -169,4 +170,22 @@ pub fn until_no_pod_is_left(stage: &Stage, namespace: &str, limit: Duration) {
         let pods = stage.playground.list(namespace, "pods").map_err(|error| error.to_string())?;
         if pods.is_empty() { Ok(()) } else { Err(format!("{} pods", pods.len())) }
     });
+}
+
+/// Seconds from the program's start to the end of its lease, by the kubelet's stamps; -1 when it
+/// never ran.
+#[must_use]
+pub fn ran_for(lease: &GpuLease) -> i64 {
+    let at = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+    let ran = lease.status.as_ref().and_then(|status| {
+        Some(at(&status.ended_at)?.duration_since(at(&status.running_at)?).as_secs())
+    });
+    ran.unwrap_or(-1)
+}
+
+/// The present time, to compare with what objects say.
+#[must_use]
+pub fn now() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "deadlines of real programs are in real time")]
+    Timestamp::now()
 }

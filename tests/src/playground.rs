@@ -92,6 +92,17 @@ impl Playground {
         Ok(playground)
     }
 
+    /// A playground that another process left; taken down when dropped.
+    #[must_use]
+    pub fn left(environment: &Environment, directory: &Path) -> Self {
+        Self {
+            environment: environment.clone(),
+            directory: directory.to_owned(),
+            access: Access::Kubeconfig(directory.join("kubeconfig")),
+            keep: false,
+        }
+    }
+
     /// A cluster of the user's, by a context of the user's kubeconfig. Nothing is installed there
     /// and nothing is taken down.
     #[must_use]
@@ -253,6 +264,30 @@ impl Playground {
     /// What the playground said.
     pub fn well(&self, node: &str) -> Result<(), Failure> {
         self.ask(&["scenario", "--node", node, "reset"]).map(|_| ())
+    }
+
+    /// Kills every process of the playground without a chance to clean up, and tells how many.
+    ///
+    /// # Errors
+    /// A status that cannot be read.
+    pub fn kill_all(&self) -> Result<usize, Failure> {
+        let status = self.ask(&["status", "-o", "json"])?;
+        let status: Value = serde_json::from_str(&status).map_err(|error| Failure {
+            doing: "read the status".to_owned(),
+            said: error.to_string(),
+        })?;
+        let processes: Vec<String> = status
+            .get("status")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|process| process.get("pid")?.as_u64().map(|pid| pid.to_string()))
+            .collect();
+        let mut kill = Command::new("kill");
+        kill.arg("-9").args(&processes);
+        // Killing one may end another before its turn.
+        let _ = answer(&mut kill, "", "kill the playground's processes");
+        Ok(processes.len())
     }
 
     /// Stops everything and makes sure that nothing is left.

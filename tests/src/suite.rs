@@ -1,7 +1,7 @@
 //! The tests of one level against one playground: started before the first test, taken down and
 //! checked for leftovers after the last.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::Path, process::ExitCode, sync::Arc};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -81,6 +81,7 @@ fn start(
     let environment = Environment::read("test")?;
     let runs = environment.cache.join("run");
     std::fs::create_dir_all(&runs)?;
+    take_down_what_was_left(&environment, &runs, level);
     let directory = runs.join(format!("{level}-{}", std::process::id()));
     let playground = Playground::up(&environment, &directory, shape)?;
     let running = match operator {
@@ -88,6 +89,18 @@ fn start(
         WithOperator::Absent => None,
     };
     Ok((Stage { playground }, running))
+}
+
+/// A run that was killed could not take its playground down.
+fn take_down_what_was_left(environment: &Environment, runs: &Path, level: &str) {
+    let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.path().is_dir()) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let process = name.strip_prefix(level).and_then(|rest| rest.strip_prefix('-'));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            drop(Playground::left(environment, &entry.path()));
+        }
+    }
 }
 
 fn trials(stage: Option<&Arc<Stage>>, together: &[Test], alone: &[Test]) -> Vec<Trial> {

@@ -9,10 +9,10 @@ use leasehold_tests::{
 use crate::LIMIT;
 
 /// Brings a job into a state and deletes it with these options.
-fn delete(stage: &Stage, namespace: &str, job: &Job<'_>, state: &str, options: &[&str]) {
+fn delete(stage: &Stage, namespace: &str, job: &Job<'_>, when: &str, options: &[&str]) {
     job.apply(stage, namespace);
-    if !state.is_empty() {
-        jobs::until_ready_is(stage, namespace, "train", state, LIMIT);
+    if !when.is_empty() {
+        jobs::until_ready_is(stage, namespace, "train", when, LIMIT);
     }
     let command = [&["delete", "gpujob", "train", "-n", namespace], options].concat();
     stage.playground.kubectl(&command).unwrap();

@@ -7,18 +7,40 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
-mod jobs_on_a_node;
+mod faults;
+mod leftovers;
+mod programs;
+mod survival;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use leasehold_tests::{
     playground::Shape,
     suite::{Test, WithOperator, run},
 };
 
+/// How long anything may take before a test gives up.
+const LIMIT: Duration = Duration::from_mins(4);
+/// The node that all pods run on.
+const NODE: &str = "node-1";
+
 fn main() -> ExitCode {
-    let shape = Shape { real_nodes: 1, simulated_nodes: 0, cards: "rtx4090:4" };
-    let together: &[Test] =
-        &[("the_quickstart_prints_its_line_and_pays_for_its_time", jobs_on_a_node::quickstart)];
-    run("node", shape, WithOperator::Shared, together, &[])
+    let shape = Shape { real_nodes: 1, simulated_nodes: 0, cards: "rtx4090:8" };
+    let together: &[Test] = &[
+        ("the_quickstart_prints_its_line_and_pays_for_its_time", programs::quickstart),
+        ("a_program_that_fails_is_told_from_one_that_is_missing", programs::failures),
+        ("a_program_is_stopped_at_max_runtime_with_its_grace", programs::max_runtime),
+        ("a_stopped_job_ends_its_program_in_time", programs::stopped),
+        ("money_ends_a_program", programs::money),
+        ("a_long_dotted_name_runs", programs::long_name),
+        ("the_agent_is_static_and_small", programs::agent_is_static),
+    ];
+    let alone: &[Test] = &[
+        ("each_fault_of_a_card_has_its_reason_and_costs_nothing", faults::of_cards),
+        ("a_deadline_holds_without_the_operator", survival::killed_after_the_pod_was_created),
+        ("a_deadline_holds_when_the_operator_dies_before_it", survival::killed_before_the_deadline),
+        ("examples_applied_again_and_again_run_once", survival::examples_run_once),
+        ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
+    ];
+    run("node", shape, WithOperator::Shared, together, alone)
 }

@@ -249,7 +249,8 @@ fn preflight(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
 fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     let mut args = vec!["run".to_owned()];
     match (&spec.script, &spec.command) {
-        (Some(script), _) => args.extend(["--script".to_owned(), script.clone()]),
+        // The kubelet reads $(NAME) and $$ in arguments; the shell shall read them.
+        (Some(script), _) => args.extend(["--script".to_owned(), script.replace('$', "$$")]),
         (None, Some(command)) => {
             args.push("--".to_owned());
             args.extend(command.iter().cloned());

@@ -1,0 +1,120 @@
+//! Programs in real containers: how they end, and that it is told truly.
+
+use leasehold_tests::{
+    jobs::{self, Job},
+    suite::Stage,
+};
+
+use crate::LIMIT;
+
+pub(crate) fn quickstart(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "quickstart");
+    let example = leasehold_tests::playground::project().join("examples/quickstart.yaml");
+    let example = example.to_string_lossy();
+    stage.playground.kubectl(&["apply", "-n", &namespace, "-f", &example]).unwrap();
+    jobs::until_ready_is(stage, &namespace, "quickstart", "Succeeded", LIMIT);
+    let log = log_of(stage, &namespace, "quickstart-r0-a1");
+    assert!(log.contains("NVIDIA GeForce RTX 4090"), "{log}");
+    let lease = jobs::closed_lease(stage, &namespace, "quickstart-r0-a1", LIMIT);
+    assert_eq!(lease.status.as_ref().unwrap().released_because.as_deref(), Some("Completed"));
+    jobs::charge_is_rate_times_held_time(&lease);
+}
+
+fn log_of(stage: &Stage, namespace: &str, pod: &str) -> String {
+    stage.playground.kubectl(&["logs", "-n", namespace, pod, "-c", "main"]).unwrap()
+}
+
+pub(crate) fn failures(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "failures");
+    let table = [
+        ("missing", "command: [trian]", "CommandNotFound", "trian"),
+        ("not-executable", "command: [/etc/passwd]", "CommandNotExecutable", "/etc/passwd"),
+        ("fails", "command: [python3, -c, 'raise SystemExit(3)']", "CommandFailed", "3"),
+        ("killed", "script: 'kill -9 $$'", "CommandKilled", "9"),
+    ];
+    for (name, program, _, _) in table {
+        Job::named(name).running(program).apply(stage, &namespace);
+    }
+    for (name, _, reason, words) in table {
+        let message = jobs::until_ready_is(stage, &namespace, name, reason, LIMIT);
+        assert!(message.contains(words), "{name}: {message}");
+        assert!(message.contains("To cure it"), "{name}: {message}");
+        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
+        jobs::charge_is_rate_times_held_time(&lease);
+    }
+}
+
+pub(crate) fn max_runtime(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "max-runtime");
+    Job::named("polite")
+        .running("script: \"trap 'echo saved; exit 0' TERM; while :; do sleep 1; done\"")
+        .within("maxRuntime: 5s\ngracePeriod: 20s")
+        .apply(stage, &namespace);
+    Job::named("deaf")
+        .running("script: \"trap '' TERM; while :; do sleep 1; done\"")
+        .within("maxRuntime: 5s\ngracePeriod: 3s")
+        .apply(stage, &namespace);
+    for name in ["polite", "deaf"] {
+        jobs::until_ready_is(stage, &namespace, name, "MaxRuntimeReached", LIMIT);
+        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
+        assert!(jobs::ran_for(&lease) >= 5, "{name}: {:?}", lease.status);
+    }
+    assert!(log_of(stage, &namespace, "polite-r0-a1").contains("saved"));
+}
+
+pub(crate) fn stopped(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "stopped");
+    let job = Job::named("train")
+        .running("script: \"trap 'echo stopped; exit 0' TERM; while :; do sleep 1; done\"");
+    job.apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    job.clone().within("maxRuntime: 20m\nstate: Stopped").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Stopped", LIMIT);
+    assert!(log_of(stage, &namespace, "train-r0-a1").contains("stopped"));
+    job.within("maxRuntime: 20m\nstate: Running").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a2", LIMIT);
+    assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
+}
+
+pub(crate) fn money(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "money");
+    // 0.40 per hour: 20 s cost 0.002223, of which the grace period may take 5 s.
+    let yaml = Job::named("poor")
+        .running("command: [sleep, infinity]")
+        .within("maxRuntime: 20m\ngracePeriod: 5s")
+        .yaml()
+        .replace("limit: \"1\"", "limit: \"0.002223\"");
+    stage.playground.apply(&namespace, &yaml).unwrap();
+    jobs::until_ready_is(stage, &namespace, "poor", "BudgetExhausted", LIMIT);
+    let lease = jobs::closed_lease(stage, &namespace, "poor-r0-a1", LIMIT);
+    let charged = lease.status.unwrap().charged.unwrap();
+    let charged = leasehold_core::money::Money::parse(&charged).unwrap();
+    assert!(charged.micros() <= 2_223, "{charged}");
+}
+
+pub(crate) fn long_name(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "names");
+    let name = "exp.v1.2-with-a-name-of-forty-characters";
+    assert_eq!(name.len(), 40);
+    Job::named(name).apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, name, "Succeeded", LIMIT);
+}
+
+/// An ELF file names its dynamic loader in a program header of type `PT_INTERP`; a static one has
+/// none (System V ABI, chapter 5).
+pub(crate) fn agent_is_static(stage: &Stage) {
+    const PT_INTERP: u32 = 3;
+    let agent = stage.playground.environment().agent.as_ref().unwrap();
+    let bytes = std::fs::read(agent).unwrap();
+    assert!(bytes.len() < 10_000_000, "{} bytes", bytes.len());
+    let number = |at: usize, size: usize| -> usize {
+        bytes[at..at + size].iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+    };
+    let (table, entry, count) = (number(0x20, 8), number(0x36, 2), number(0x38, 2));
+    assert!(count > 0);
+    for header in 0..count {
+        assert_ne!(number(table + header * entry, 4), PT_INTERP as usize, "it has a loader");
+    }
+}
