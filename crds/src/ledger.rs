@@ -3,7 +3,6 @@
 //! A lease is made from its terms, its status from what the plan says; [`lease_facts`] reads an
 //! open lease for [`leasehold_core::decide`], [`past_run`] reads any lease as a line of history.
 
-use jiff::Timestamp;
 use kube::{ResourceExt, api::ObjectMeta};
 use leasehold_core::{
     lease::{Held, LeaseState, Terms},
@@ -168,7 +167,6 @@ pub fn lease_facts(lease: &GpuLease) -> Result<Option<LeaseFacts>, Unreadable> {
         pod_uid: status.pod_uid,
         node: status.node,
         held,
-        created_at: created_at(lease),
     }))
 }
 
@@ -186,7 +184,6 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
     };
     let worst = || Money::parse(&lease.spec.reserved).unwrap_or_default();
     PastRun {
-        holder_uid: lease.spec.holder.uid.clone(),
         rerun: lease.spec.holder.rerun,
         attempt: u32::try_from(lease.spec.holder.attempt.max(0)).unwrap_or(u32::MAX),
         lease: lease.name_any(),
@@ -196,10 +193,6 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
         charged: charged.unwrap_or_else(worst),
         currency: lease.spec.quote.currency.clone(),
     }
-}
-
-fn created_at(lease: &GpuLease) -> Timestamp {
-    lease.creation_timestamp().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
 fn unreadable(lease: &GpuLease, field: &'static str, value: &str) -> Unreadable {
@@ -214,6 +207,7 @@ mod tests {
     };
 
     use super::*;
+    use jiff::Timestamp;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

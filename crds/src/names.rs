@@ -26,6 +26,13 @@ pub const ANNOTATION_STOPPED_AT: &str = "leasehold.dev/stopped-at";
 /// Annotation on a pod: the running time in seconds that the agent enforces.
 pub const ANNOTATION_RUNTIME_SECONDS: &str = "leasehold.dev/runtime-seconds";
 
+/// Annotation on a pod: the node whose cards it counts on until it is bound.
+pub const ANNOTATION_NODE_HINT: &str = "leasehold.dev/node-hint";
+
+/// Environment variable of the program: the running time in seconds that its pod was made with.
+pub const ENVIRONMENT_RUNTIME_SECONDS: &str = "LEASEHOLD_RUNTIME_SECONDS";
+/// Environment variable of the program: its grace period in seconds.
+pub const ENVIRONMENT_GRACE_SECONDS: &str = "LEASEHOLD_GRACE_SECONDS";
 /// Beginning of all environment variables that belong to leasehold.
 pub const ENVIRONMENT_PREFIX: &str = "LEASEHOLD_";
 

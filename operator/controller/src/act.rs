@@ -1,4 +1,4 @@
-//! Does what the plan says, in its order; each command is idempotent.
+//! Does what a plan says, in its order; each command is idempotent.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use leasehold_core::{
     lease::{LeaseState, Terms},
     observed::Holder,
-    plan::{Command, Plan, PodPlan},
+    plan::{Command, PodPlan},
 };
 use leasehold_crds::{GpuLease, GpuLeaseStatus, ledger, names};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::{
     pod::build::build,
 };
 
-/// Carries out the plan's commands.
+/// Carries out commands.
 ///
 /// # Errors
 /// The first write that failed; those after it wait for the next pass.
@@ -27,10 +27,10 @@ pub async fn act(
     context: &Context,
     holder: &Holder,
     seen: &Seen,
-    plan: &Plan,
+    commands: &[Command],
 ) -> Result<(), Error> {
     let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
-    for command in &plan.commands {
+    for command in commands {
         hand.carry_out(command).await?;
     }
     Ok(())
@@ -56,14 +56,14 @@ impl Hand<'_> {
                 self.write(lease, |terms| ledger::held_status(terms, pod_uid, node, *held)).await
             }
             Command::CloseLease(closing) => {
-                self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await?;
-                self.seal(&closing.lease).await
+                self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await
             }
             Command::VoidLease { lease, reason } => {
                 self.write(lease, |_| ledger::void_status(*reason)).await?;
                 self.context.refusals.forget(self.holder);
-                self.seal(lease).await
+                Ok(())
             }
+            Command::SealLease { lease } => self.seal(lease).await,
             Command::OrderStop { pod, reason, at } => {
                 let annotations = json!({names::ANNOTATION_STOP: reason.name(), names::ANNOTATION_STOPPED_AT: at.to_string()});
                 cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
@@ -117,11 +117,13 @@ impl Hand<'_> {
             let never_had_one = stored
                 .is_some_and(|lease| matches!(ledger::state(&lease), Ok(LeaseState::Reserved)));
             if !never_had_one {
+                self.context.supply.pod_is_gone(&(namespace.clone(), plan.name.clone()));
                 return Ok(());
             }
         }
         let pod = build(job, plan, &self.context.agent_image);
         match self.context.cluster.create_pod(namespace, &pod).await {
+            Err(error) if already_exists(&error) => self.check_pod(plan, error).await,
             Err(error) if matches!(error.class(), Class::Denied | Class::Refused) => {
                 let words = error.refusal().unwrap_or("no words").to_owned();
                 self.context.refusals.note(self.holder, &plan.name, &words);
@@ -129,6 +131,18 @@ impl Hand<'_> {
             }
             other => other,
         }
+    }
+
+    /// A pod of this name exists: one of ours is what was wanted, any other one is in the way.
+    async fn check_pod(&self, plan: &PodPlan, error: Error) -> Result<(), Error> {
+        let namespace = &self.holder.namespace;
+        let stored = self.context.cluster.read_pod(namespace, &plan.name).await?;
+        if stored.is_some_and(|pod| pod.labels().get(names::LABEL_LEASE) == Some(&plan.name)) {
+            return Ok(());
+        }
+        let words = format!("a pod {} that leasehold did not make is in the way", plan.name);
+        self.context.refusals.note(self.holder, &plan.name, &words);
+        Err(error)
     }
 
     /// Replaces the status of the open lease; a lease that is final already stays as it is.
@@ -151,16 +165,19 @@ impl Hand<'_> {
 
     /// Marks a final lease, so that the watch of open leases lets go of it, and lets it be deleted.
     async fn seal(&self, name: &str) -> Result<(), Error> {
-        let finalizers: Vec<&String> = self
-            .lease
+        let known = self.lease.iter().chain(&self.seen.unsealed);
+        let Some(lease) = known.into_iter().find(|lease| lease.name_any() == name) else {
+            return Ok(());
+        };
+        let others: Vec<&String> = lease
+            .finalizers()
             .iter()
-            .flat_map(|lease| lease.finalizers())
             .filter(|finalizer| *finalizer != names::FINALIZER_LEDGER)
             .collect();
         let metadata = json!({
             "labels": {names::LABEL_STATE: names::STATE_CLOSED},
-            "finalizers": finalizers,
-            "resourceVersion": self.lease.as_ref().and_then(|lease| lease.resource_version()),
+            "finalizers": others,
+            "resourceVersion": lease.resource_version(),
         });
         self.context.cluster.patch_lease(&self.holder.namespace, name, metadata).await
     }

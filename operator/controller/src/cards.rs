@@ -7,38 +7,58 @@ use std::{
 
 use kube::{ResourceExt, runtime::watcher::Event};
 use leasehold_core::{catalog::Catalog, observed::Price};
-use leasehold_crds::{GpuCard, GpuCardStatus, Settings, market};
+use leasehold_crds::{GpuCard, GpuCardSpec, GpuCardStatus, Settings, market};
 
 use crate::context::Context;
 
 /// All `GpuCard` objects, by name.
 #[derive(Default)]
 pub struct PriceList {
-    cards: Mutex<BTreeMap<String, Arc<GpuCard>>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    cards: BTreeMap<String, Arc<GpuCard>>,
+    /// What a list that is under way has named so far: prices stay until it is complete.
+    listed: BTreeMap<String, Arc<GpuCard>>,
 }
 
 impl PriceList {
-    /// Takes in a watch event; the supply has the new list when this returns.
-    pub fn apply(&self, event: Event<GpuCard>, context: &Context) {
-        let mut cards = self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes in a watch event; the supply has the new list when this returns. Tells whether any
+    /// card's specification changed.
+    pub fn apply(&self, event: Event<GpuCard>, context: &Context) -> bool {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = specifications(&inner.cards);
         match event {
-            Event::Init => cards.clear(),
-            Event::Apply(card) | Event::InitApply(card) => {
-                cards.insert(card.name_any(), Arc::new(card));
+            Event::Init => inner.listed.clear(),
+            Event::InitApply(card) => {
+                inner.listed.insert(card.name_any(), Arc::new(card));
+            }
+            Event::InitDone => inner.cards = std::mem::take(&mut inner.listed),
+            Event::Apply(card) => {
+                inner.cards.insert(card.name_any(), Arc::new(card));
             }
             Event::Delete(card) => {
-                cards.remove(&card.name_any());
+                inner.cards.remove(&card.name_any());
             }
-            Event::InitDone => {}
         }
-        let (catalog, prices) = read(&cards, &context.settings);
+        if specifications(&inner.cards) == before {
+            return false;
+        }
+        let (catalog, prices) = read(&inner.cards, &context.settings);
         context.supply.price_list(catalog, prices);
+        true
+    }
+
+    fn known(&self) -> Vec<Arc<GpuCard>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.cards.values().cloned().collect()
     }
 
     /// Writes the counts that changed since the status was last written.
     pub async fn tell_counts(&self, context: &Context) {
-        let cards: Vec<_> =
-            self.cards.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let cards = self.known();
         for card in cards {
             let count = context.supply.count(&card.name_any());
             let status = GpuCardStatus {
@@ -58,6 +78,10 @@ impl PriceList {
             }
         }
     }
+}
+
+fn specifications(cards: &BTreeMap<String, Arc<GpuCard>>) -> BTreeMap<String, GpuCardSpec> {
+    cards.iter().map(|(name, card)| (name.clone(), card.spec.clone())).collect()
 }
 
 /// A card that cannot be used is left out and said so; it stops no other.

@@ -124,7 +124,7 @@ impl Cluster {
         bounded(doing, api.replace_status(&name, &post(), job)).await.map(|_| ())
     }
 
-    /// Changes metadata of a lease.
+    /// Changes metadata of a lease; nothing happens when it is gone.
     pub async fn patch_lease(
         &self,
         namespace: &str,
@@ -133,22 +133,29 @@ impl Cluster {
     ) -> Result<(), Error> {
         let api: Api<GpuLease> = self.within(namespace);
         let doing = format!("patch lease {namespace}/{name}");
-        bounded(
-            doing,
-            api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"metadata": metadata}))),
-        )
-        .await
-        .map(|_| ())
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let answer = bounded(doing, api.patch(name, &PatchParams::default(), &patch)).await;
+        gone_is_done(answer.map(|_| ()))
     }
 
-    /// Creates a pod; nothing happens when one of its name exists.
+    /// A pod as it is stored.
+    pub async fn read_pod(&self, namespace: &str, name: &str) -> Result<Option<Pod>, Error> {
+        let api: Api<Pod> = self.within(namespace);
+        bounded(format!("read pod {namespace}/{name}"), api.get_opt(name)).await
+    }
+
+    /// A job as it is stored.
+    pub async fn read_job(&self, holder: &Holder) -> Result<Option<GpuJob>, Error> {
+        let api: Api<GpuJob> = self.within(&holder.namespace);
+        let doing = format!("read job {}/{}", holder.namespace, holder.name);
+        bounded(doing, api.get_opt(&holder.name)).await
+    }
+
+    /// Creates a pod.
     pub async fn create_pod(&self, namespace: &str, pod: &Pod) -> Result<(), Error> {
         let api: Api<Pod> = self.within(namespace);
         let doing = format!("create pod {namespace}/{}", pod.name_any());
-        match bounded(doing, api.create(&post(), pod)).await {
-            Err(error) if already_exists(&error) => Ok(()),
-            other => other.map(|_| ()),
-        }
+        bounded(doing, api.create(&post(), pod)).await.map(|_| ())
     }
 
     /// Changes metadata of a pod; nothing happens when it is gone.

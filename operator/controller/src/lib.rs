@@ -1,7 +1,7 @@
 //! The leasehold operator: the only place that talks to the API server.
 //!
 //! ```text
-//!   watches of jobs, leases, pods, nodes, cards                                [`run`]
+//!   watches of jobs, leases, pods, nodes, cards                            `watches`, [`run`]
 //!        │ change                                  ▲
 //!        ▼                                         │ wake
 //!   [`queue`] ─▶ ① [`observe`] ─▶ ② desire ─▶ ③ decide ─▶ ④ [`record`] ─▶ ⑤ [`act`] ─▶ ⑥ [`wake`]
@@ -28,3 +28,4 @@ pub mod record;
 pub mod run;
 pub mod supply;
 pub mod wake;
+mod watches;

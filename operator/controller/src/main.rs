@@ -92,7 +92,7 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
         }
         tracing::info!("told to end; finishing passes that are under way");
     })
-    .await;
+    .await?;
     Ok(())
 }
 

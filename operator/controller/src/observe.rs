@@ -22,6 +22,8 @@ pub struct Seen {
     pub pods: Vec<Arc<Pod>>,
     /// Its open lease as it is on the wire.
     pub lease: Option<Arc<GpuLease>>,
+    /// Final leases that are not sealed yet.
+    pub unsealed: Vec<Arc<GpuLease>>,
     object: Option<Object>,
     lease_facts: Option<LeaseFacts>,
     pod_facts: Vec<PodFacts>,
@@ -47,6 +49,7 @@ impl Seen {
             lease: self.lease_facts.clone(),
             pods: self.pod_facts.clone(),
             ledger: self.ledger.clone(),
+            unsealed: self.unsealed.iter().map(|lease| lease.name_any()).collect(),
             pod_refused: self.refused.clone(),
             market,
         }
@@ -55,14 +58,32 @@ impl Seen {
 
 /// Looks at everything that belongs to a holder.
 ///
+/// The indexes are fed by watches of their own and may lag behind each other, or lack an object
+/// that cannot be decoded. So whatever would end or start something because it is *missing* is
+/// asked for at the server first.
+///
 /// # Errors
-/// A read of the ledger that failed.
+/// A read that failed.
 pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> {
-    let job = context.jobs.of(holder).into_iter().next();
-    let pods = context.pods.of(holder);
+    let mut job = context.jobs.of(holder).into_iter().next();
+    let mut pods = context.pods.of(holder);
+    let leases = context.leases.of(holder);
+    let (unsealed, open): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| is_final(lease));
+    let lease = match open.into_iter().next_back() {
+        Some(lease) => confirmed(context, holder, lease, &pods).await?,
+        None => unseen_lease(context, holder, job.as_deref(), &pods).await?,
+    };
+    if let Some(lease) = &lease {
+        let name = lease.name_any();
+        if !pods.iter().any(|pod| pod.name_any() == name) {
+            let pod = context.cluster.read_pod(&holder.namespace, &name).await?;
+            pods.extend(pod.map(Arc::new));
+        }
+        if job.is_none() {
+            job = context.cluster.read_job(holder).await?.map(Arc::new);
+        }
+    }
     let object = job.as_ref().map(|job| object(job));
-    let pod_facts: Vec<PodFacts> = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
-    let lease = open_lease(context, holder, object.as_ref(), &pod_facts).await?;
     let unknown_run = match (&object, &job) {
         (Some(object), Some(job)) => {
             lease.is_none() && needs_ledger(&object.status, job.spec.rerun.unwrap_or(0))
@@ -83,7 +104,13 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     };
     let refused =
         lease_facts.as_ref().and_then(|lease| context.refusals.of(holder, &lease.terms.name));
-    Ok(Seen { job, pods, lease, object, lease_facts, pod_facts, ledger, refused })
+    let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
+    Ok(Seen { job, pods, lease, unsealed, object, lease_facts, pod_facts, ledger, refused })
+}
+
+/// One that cannot be read is not final: nothing new may start beside it.
+fn is_final(lease: &GpuLease) -> bool {
+    ledger::state(lease).is_ok_and(LeaseState::is_final)
 }
 
 fn object(job: &GpuJob) -> Object {
@@ -99,26 +126,37 @@ fn object(job: &GpuJob) -> Object {
     }
 }
 
-/// The lease that is not final. Leases and pods come by different watches, so a pod or a status
-/// can speak of a lease that the index does not have yet: then the server is asked.
-async fn open_lease(
+/// A lease whose pod is not in the index may have been closed since.
+async fn confirmed(
     context: &Context,
     holder: &Holder,
-    object: Option<&Object>,
-    pods: &[PodFacts],
+    lease: Arc<GpuLease>,
+    pods: &[Arc<Pod>],
 ) -> Result<Option<Arc<GpuLease>>, Error> {
-    // One that cannot be read is not final either: nothing new may start beside it.
-    let open = |lease: &GpuLease| !ledger::state(lease).is_ok_and(LeaseState::is_final);
-    if let Some(lease) = context.leases.of(holder).into_iter().rev().find(|lease| open(lease)) {
+    let name = lease.name_any();
+    if pods.iter().any(|pod| pod.name_any() == name) {
         return Ok(Some(lease));
     }
-    let named =
-        object.and_then(|object| object.status.lease.as_ref()).map(|lease| lease.name.clone());
-    let live = pods.iter().filter(|pod| pod.metered || !pod.is_over).map(|pod| pod.name.clone());
+    let stored = context.cluster.read_lease(&holder.namespace, &name).await?;
+    Ok(stored.filter(|lease| !is_final(lease)).map(Arc::new))
+}
+
+/// An open lease of which only a status or a pod speaks yet.
+async fn unseen_lease(
+    context: &Context,
+    holder: &Holder,
+    job: Option<&GpuJob>,
+    pods: &[Arc<Pod>],
+) -> Result<Option<Arc<GpuLease>>, Error> {
+    let named = job.and_then(|job| Some(job.status.as_ref()?.lease.as_ref()?.name.clone()));
+    let live = pods
+        .iter()
+        .filter_map(|pod| pod_facts(pod))
+        .filter(|pod| pod.metered || !pod.is_over)
+        .map(|pod| pod.name);
     for name in named.into_iter().chain(live) {
-        if let Some(lease) =
-            context.cluster.read_lease(&holder.namespace, &name).await?.filter(|lease| open(lease))
-        {
+        let stored = context.cluster.read_lease(&holder.namespace, &name).await?;
+        if let Some(lease) = stored.filter(|lease| !is_final(lease)) {
             return Ok(Some(Arc::new(lease)));
         }
     }

@@ -6,7 +6,12 @@ use leasehold_core::{decide::decide, observed::Holder};
 use leasehold_crds::desire;
 
 use crate::{
-    act::act, context::Context, error::Error, observe::observe, queue::Next, record::record,
+    act::act,
+    context::Context,
+    error::Error,
+    observe::observe,
+    queue::Next,
+    record::{record, tell},
     wake::wake,
 };
 
@@ -26,11 +31,16 @@ pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, 
         decide(holder, desired.as_ref(), &seen.with(market), now)
     });
     let done = match record(context, &seen, &plan).await {
-        Ok(()) => act(context, holder, &seen, &plan).await,
-        refused => refused,
+        Ok(()) => act(context, holder, &seen, &plan.commands).await,
+        Err(error) => {
+            // A status that cannot be written stops no stop.
+            act(context, holder, &seen, &plan.enforcing()).await?;
+            Err(error)
+        }
     };
-    if done.is_err() {
-        context.supply.give_back(holder, &plan);
+    match done {
+        Ok(()) => tell(context, &seen, &plan).await,
+        Err(_) => context.supply.give_back(holder, &plan),
     }
     done.map(|()| wake(&plan, now))
 }

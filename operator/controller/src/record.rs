@@ -5,7 +5,7 @@ use leasehold_crds::{GpuJob, status_to_wire};
 
 use crate::{context::Context, error::Error, observe::Seen};
 
-/// Records the plan's status and tells its notices.
+/// Records the plan's status.
 ///
 /// # Errors
 /// A conflict when the object is newer than what was seen: the caller looks again.
@@ -18,9 +18,13 @@ pub async fn record(context: &Context, seen: &Seen, plan: &Plan) -> Result<(), E
         return Ok(());
     }
     let next = GpuJob { status: Some(wire), ..GpuJob::clone(job) };
-    context.cluster.write_job_status(&next).await?;
+    context.cluster.write_job_status(&next).await
+}
+
+/// Tells the plan's notices as Events, once everything is done.
+pub async fn tell(context: &Context, seen: &Seen, plan: &Plan) {
+    let Some(job) = &seen.job else { return };
     for notice in &plan.notices {
-        context.cluster.tell(job.as_ref(), notice).await;
+        context.cluster.tell(job, notice).await;
     }
-    Ok(())
 }

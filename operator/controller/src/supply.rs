@@ -4,12 +4,12 @@
 //! before another pass looks, although its pod does not exist yet.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use k8s_openapi::{
-    api::core::v1::{Node, Pod},
+    api::core::v1::{Container, Node, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::ResourceExt;
@@ -18,6 +18,8 @@ use leasehold_core::{
     observed::{Holder, Market, NodeSupply, Price},
     plan::{Command, Plan},
 };
+
+use leasehold_crds::names;
 
 use crate::quantity;
 
@@ -33,7 +35,6 @@ pub struct Supply {
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     market: Market,
     nodes: BTreeMap<String, NodeFacts>,
@@ -41,8 +42,29 @@ struct Inner {
     holding: HashMap<PodKey, Usage>,
     /// Pods that were decided but are not on a node yet.
     claimed: HashMap<PodKey, Usage>,
-    /// Holders that wait for cards, oldest first.
-    waiting: BTreeSet<(i64, Holder)>,
+    /// Holders that wait for cards.
+    waiting: HashMap<Holder, Want>,
+}
+
+/// What a holder waits for.
+#[derive(Clone, PartialEq, Eq)]
+struct Want {
+    /// When its object was created, in seconds: the order of service.
+    since: i64,
+    cards: Vec<String>,
+    count: u32,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            market: Market { catalog: Catalog::built_in(), ..Market::default() },
+            nodes: BTreeMap::new(),
+            holding: HashMap::new(),
+            claimed: HashMap::new(),
+            waiting: HashMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -90,12 +112,10 @@ impl Supply {
                 inner.recount();
             }
         }
-        let key = (created, holder.clone());
-        if plan.waits_for_supply() {
-            inner.waiting.insert(key);
-        } else {
-            inner.waiting.remove(&key);
-        }
+        match Want::of(&plan, created) {
+            Some(want) => inner.waiting.insert(holder.clone(), want),
+            None => inner.waiting.remove(holder),
+        };
         plan
     }
 
@@ -134,25 +154,54 @@ impl Supply {
         inner.rebuild();
     }
 
-    /// A pod as it is now; `None` when it is gone or has ended. Tells whether cards became free.
-    pub fn pod(&self, key: PodKey, pod: Option<&Pod>) -> bool {
-        let mut inner = self.lock();
-        let usage = pod.filter(|pod| !has_ended(pod)).and_then(usage_of);
-        if let Some(usage) = usage {
-            inner.claimed.remove(&key);
-            if inner.holding.insert(key, usage.clone()) != Some(usage) {
-                inner.recount();
+    /// A pod on a node. Tells whether cards became free.
+    pub fn placed(&self, key: PodKey, pod: &Pod) -> bool {
+        match usage_of(pod).filter(|_| !has_ended(pod)) {
+            Some(usage) => {
+                let mut inner = self.lock();
+                inner.claimed.remove(&key);
+                if inner.holding.insert(key, usage.clone()) != Some(usage) {
+                    inner.recount();
+                }
+                false
             }
-            false
-        } else {
-            let was_bound = pod.is_none_or(has_ended);
-            let freed = inner.holding.remove(&key).is_some()
-                | (was_bound && inner.claimed.remove(&key).is_some());
-            if freed {
-                inner.recount();
-            }
-            freed
+            None => self.pod_is_gone(&key),
         }
+    }
+
+    /// A pod of ours, on a node or not: until it is on one, it counts where it was planned.
+    pub fn ours(&self, key: PodKey, pod: &Pod) {
+        let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        let hint = pod.annotations().get(names::ANNOTATION_NODE_HINT);
+        let mut inner = self.lock();
+        match hint.filter(|_| !is_bound && !has_ended(pod)) {
+            Some(node) => {
+                let usage = Usage { node: node.clone(), count: cards_of(pod) };
+                inner.claimed.insert(key, usage);
+            }
+            None if has_ended(pod) => {
+                inner.claimed.remove(&key);
+            }
+            None => {}
+        }
+        inner.recount();
+    }
+
+    /// A pod that is gone or has ended. Tells whether cards became free.
+    pub fn pod_is_gone(&self, key: &PodKey) -> bool {
+        let mut inner = self.lock();
+        let freed = inner.holding.remove(key).is_some() | inner.claimed.remove(key).is_some();
+        if freed {
+            inner.recount();
+        }
+        freed
+    }
+
+    /// Drops pods of ours that a new list did not name.
+    pub fn keep_ours(&self, keys: &HashSet<PodKey>) {
+        let mut inner = self.lock();
+        inner.claimed.retain(|key, _| keys.contains(key));
+        inner.recount();
     }
 
     /// Drops pods that a new list did not name.
@@ -170,12 +219,30 @@ impl Supply {
         inner.rebuild();
     }
 
-    /// The holders that have waited longest, as many as cards are free.
+    /// The holders that can have a card now, those that have waited longest first: each takes, in
+    /// this count, what it wants, so that no more are woken than can start.
     pub fn next_in_line(&self) -> Vec<Holder> {
         let inner = self.lock();
-        let free: u32 = inner.market.nodes.iter().map(|node| node.free).sum();
-        let most = usize::try_from(free).unwrap_or(usize::MAX).max(1);
-        inner.waiting.iter().take(most).map(|(_, holder)| holder.clone()).collect()
+        let mut waiting: Vec<_> = inner.waiting.iter().collect();
+        waiting.sort_by(|left, right| (left.1.since, left.0).cmp(&(right.1.since, right.0)));
+        let mut free: Vec<(&str, u32)> = inner
+            .market
+            .nodes
+            .iter()
+            .filter(|node| node.open)
+            .filter_map(|node| Some((node.card.as_deref()?, node.free)))
+            .collect();
+        let mut next = Vec::new();
+        for (holder, want) in waiting {
+            let place = free.iter_mut().find(|(card, free)| {
+                *free >= want.count && want.cards.iter().any(|wanted| wanted == card)
+            });
+            if let Some((_, free)) = place {
+                *free -= want.count;
+                next.push(holder.clone());
+            }
+        }
+        next
     }
 
     /// Counts the cards with this id.
@@ -196,6 +263,17 @@ impl Supply {
     }
 }
 
+impl Want {
+    fn of(plan: &Plan, since: i64) -> Option<Self> {
+        let effective = plan.status.as_ref()?.effective.as_ref()?;
+        plan.waits_for_supply().then(|| Self {
+            since,
+            cards: effective.cards.clone(),
+            count: effective.count,
+        })
+    }
+}
+
 impl Inner {
     /// Nodes or cards changed: identify the nodes anew.
     fn rebuild(&mut self) {
@@ -207,7 +285,11 @@ impl Inner {
                 card: facts
                     .product
                     .as_deref()
-                    .and_then(|product| self.market.catalog.identify(product, facts.memory_mib))
+                    .and_then(|product| {
+                        let card = self.market.catalog.identify(product, facts.memory_mib)?;
+                        // A pod selects nodes by the exact label.
+                        card.product_labels().iter().any(|label| label == product).then_some(card)
+                    })
                     .map(|card| card.id.clone()),
                 allocatable: facts.allocatable,
                 free: facts.allocatable,
@@ -265,11 +347,16 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-/// What a pod holds: the most that its containers and init containers need at one time.
 fn usage_of(pod: &Pod) -> Option<Usage> {
-    let spec = pod.spec.as_ref()?;
-    let node = spec.node_name.clone()?;
-    let cards = |container: &k8s_openapi::api::core::v1::Container| -> u32 {
+    let node = pod.spec.as_ref()?.node_name.clone()?;
+    let count = cards_of(pod);
+    (count > 0).then_some(Usage { node, count })
+}
+
+/// What a pod holds: the most that its containers and init containers need at one time.
+fn cards_of(pod: &Pod) -> u32 {
+    let Some(spec) = &pod.spec else { return 0 };
+    let cards = |container: &Container| -> u32 {
         container
             .resources
             .as_ref()
@@ -280,6 +367,8 @@ fn usage_of(pod: &Pod) -> Option<Usage> {
     };
     let main: u32 = spec.containers.iter().map(cards).fold(0, u32::saturating_add);
     let init = spec.init_containers.iter().flatten().map(cards).max().unwrap_or(0);
-    let count = main.max(init);
-    (count > 0).then_some(Usage { node, count })
+    main.max(init)
 }
+
+#[cfg(test)]
+mod tests;

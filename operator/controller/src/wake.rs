@@ -14,6 +14,8 @@ const HEARTBEAT: Duration = Duration::from_mins(10);
 #[must_use]
 pub fn wake(plan: &Plan, now: Timestamp) -> Next {
     match plan.wake {
+        // A free card rings; the heartbeat is for a change that was missed.
+        Wake::OnChange if plan.waits_for_supply() => Next::After(HEARTBEAT),
         Wake::OnChange => Next::OnChange,
         Wake::At(at) => {
             let wait = Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);

@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("../data/cards.csv");
 
 /// How far two memory sizes of one card may differ: ECC on a GDDR card costs 6.25 %, a T4 on an
 /// old driver reads 8.0 % low.
-const MEMORY_TOLERANCE_PERCENT: i64 = 8;
+pub const MEMORY_TOLERANCE_PERCENT: i64 = 8;
 
 /// A card model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,15 @@ impl Card {
     /// Whether this much memory is that of this card.
     #[must_use]
     pub fn has_memory(&self, mib: i64) -> bool {
-        let expected = self.expected_mib();
-        (mib - expected).abs().saturating_mul(100)
-            <= expected.saturating_mul(MEMORY_TOLERANCE_PERCENT)
+        is_same_memory(mib, self.expected_mib())
     }
+}
+
+/// Whether two memory sizes are those of one card, by the tolerance above.
+#[must_use]
+pub fn is_same_memory(seen_mib: i64, expected_mib: i64) -> bool {
+    let (seen, expected) = (i128::from(seen_mib), i128::from(expected_mib));
+    (seen - expected).abs() * 100 <= expected * i128::from(MEMORY_TOLERANCE_PERCENT)
 }
 
 /// The label that GPU feature discovery makes of a name: characters outside `[A-Za-z0-9-_. ]` are

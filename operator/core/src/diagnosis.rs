@@ -69,6 +69,7 @@ const JUDGES: &[fn(&Case<'_>) -> Option<Finding>] = &[
     failed_install,
     agent_says,
     stopped_before_the_program,
+    disrupted,
     deleted,
     could_not_start,
     exit_code_alone,
@@ -141,24 +142,18 @@ fn agent_says(case: &Case<'_>) -> Option<Finding> {
 
 fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
     let order = case.pod.stop_order?;
-    let evidence = match (order.reason, case.pod.held_up()) {
-        (Reason::StartupTimeout, Some((name, word, message))) => {
+    let evidence = match case.pod.held_up() {
+        Some((name, word, message)) => {
             format!("container {name} could not start: {word}: {message}")
         }
-        _ => format!("the stop was ordered at {}", order.at),
+        None => format!("the stop was ordered at {}", order.at),
     };
-    let reason = match (order.reason, case.pod.held_up()) {
-        (
-            Reason::StartupTimeout,
-            Some((_, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName", _)),
-        ) => Reason::ImagePullFailed,
-        (
-            Reason::StartupTimeout,
-            Some((_, "CreateContainerConfigError" | "CreateContainerError", _)),
-        ) => Reason::ContainerCreateFailed,
-        (reason, _) => reason,
-    };
-    Some(Finding::new(reason, evidence))
+    Some(Finding::new(order.reason, evidence))
+}
+
+fn disrupted(case: &Case<'_>) -> Option<Finding> {
+    let words = case.pod.disrupted.as_ref()?;
+    Some(Finding::new(Reason::PodDisrupted, format!("node {}: {words}", case.bound.node)))
 }
 
 fn deleted(case: &Case<'_>) -> Option<Finding> {

@@ -14,7 +14,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    money::{HourlyRate, Limit, Money},
+    money::{HourlyRate, Money},
     reason::{Payer, Reason},
 };
 
@@ -175,11 +175,10 @@ impl Bounds {
 /// Slack of the kubelet's own deadline beyond everything that may happen before.
 pub const CEILING_SLACK: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long a pod may live, by the kubelet's clock: live extensions of `maxRuntime` reach at most
-/// twice its value at the start of the attempt.
+/// How long a pod may live, by the kubelet's clock.
 #[must_use]
 pub fn ceiling(bounds: Bounds) -> SignedDuration {
-    bounds.worst_case().saturating_add(bounds.runtime).saturating_add(CEILING_SLACK)
+    bounds.worst_case().saturating_add(CEILING_SLACK)
 }
 
 /// What to reserve: the worst case, or what is left of the limit when that is less.
@@ -236,13 +235,8 @@ pub fn later(at: Timestamp, time: SignedDuration) -> Timestamp {
 
 /// Whether a run with nothing charged yet can pay for anything at all: one second and the grace.
 #[must_use]
-pub fn pays_for_a_start(rate: HourlyRate, grace: SignedDuration, limit: Limit) -> bool {
-    match limit {
-        Limit::Unlimited => true,
-        Limit::Amount(limit) => {
-            rate.cost(grace.saturating_add(SignedDuration::from_secs(1))) <= limit
-        }
-    }
+pub fn pays_for_a_start(rate: HourlyRate, grace: SignedDuration, left: Option<Money>) -> bool {
+    left.is_none_or(|left| rate.cost(grace.saturating_add(SignedDuration::from_secs(1))) <= left)
 }
 
 #[cfg(test)]
@@ -338,7 +332,7 @@ mod tests {
             let rate = HourlyRate::of(Money::from_micros(price), count);
             let limit = Money::from_micros(limit);
             let grace = SignedDuration::from_secs(grace);
-            prop_assume!(pays_for_a_start(rate, grace, Limit::Amount(limit)));
+            prop_assume!(pays_for_a_start(rate, grace, Some(limit)));
             let hold = affordable_hold(rate, grace, Some(limit)).unwrap();
             prop_assert!(rate.cost(hold + grace) <= limit);
             prop_assert!(hold >= SignedDuration::from_secs(1));

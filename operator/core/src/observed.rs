@@ -8,6 +8,7 @@ use crate::{
     catalog::Catalog,
     lease::{Held, LeaseState, Terms},
     money::Money,
+    plan::Share,
     pod::PodFacts,
     reason::Reason,
     status::Status,
@@ -34,16 +35,19 @@ pub struct Observed<'a> {
     /// Runs of this name in the ledger; read when the object is new or its `rerun` changed, as
     /// [`needs_ledger`] says.
     pub ledger: Vec<PastRun>,
+    /// Final leases that are not sealed yet, by name.
+    pub unsealed: Vec<String>,
     /// Why the API server refused the pod of the open lease.
     pub pod_refused: Option<String>,
     /// Cards, prices and free places.
     pub market: &'a Market,
 }
 
-/// Whether a decision must know the ledger: for an object without status, and for a new run.
+/// Whether a decision must know the ledger: for an object whose specification was never in
+/// effect, and for a new run.
 #[must_use]
 pub fn needs_ledger(status: &Status, rerun: i64) -> bool {
-    status.observed_generation < 0 || status.rerun != rerun
+    status.effective.is_none() || status.rerun != rerun
 }
 
 /// The holder's object.
@@ -74,15 +78,11 @@ pub struct LeaseFacts {
     pub node: Option<String>,
     /// Since when, once recorded.
     pub held: Option<Held>,
-    /// When it was written.
-    pub created_at: Timestamp,
 }
 
 /// A run in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastRun {
-    /// The uid of the object that ran it.
-    pub holder_uid: String,
     /// Which run.
     pub rerun: i64,
     /// The attempt.
@@ -112,6 +112,13 @@ pub struct Market {
     pub nodes: Vec<NodeSupply>,
 }
 
+impl Market {
+    /// The nodes that have this card.
+    pub fn nodes_of(&self, card: &str) -> impl Iterator<Item = &NodeSupply> {
+        self.nodes.iter().filter(move |node| node.card.as_deref() == Some(card))
+    }
+}
+
 /// What a card costs here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Price {
@@ -119,6 +126,22 @@ pub struct Price {
     pub per_hour: Money,
     /// Its currency.
     pub currency: String,
+}
+
+/// Most of a node that its cards' shares add up to, in percent; the rest is for the node's own
+/// pods.
+const SHARED_PERCENT: i64 = 90;
+
+impl NodeSupply {
+    /// The part of the node that goes with so many of its cards.
+    #[must_use]
+    pub fn share(&self, count: u32) -> Share {
+        let of = |whole: i64| {
+            let cards = i64::from(self.allocatable.max(1));
+            whole.saturating_mul(SHARED_PERCENT) / 100 / cards * i64::from(count)
+        };
+        Share { cpu_millis: of(self.cpu_millis), memory_bytes: of(self.memory_bytes) }
+    }
 }
 
 /// A node with cards of one model.
@@ -138,4 +161,23 @@ pub struct NodeSupply {
     pub cpu_millis: i64,
     /// Memory that pods can have, in bytes.
     pub memory_bytes: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_share_their_node() {
+        let node = NodeSupply {
+            name: "a".into(),
+            card: None,
+            allocatable: 4,
+            free: 4,
+            open: true,
+            cpu_millis: 40_000,
+            memory_bytes: 400,
+        };
+        assert_eq!(node.share(2), Share { cpu_millis: 18_000, memory_bytes: 180 });
+    }
 }

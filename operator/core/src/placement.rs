@@ -5,9 +5,8 @@ use crate::{
     catalog::{Card, UnknownCard},
     desired::Desired,
     lease,
-    money::{HourlyRate, Limit, Money},
+    money::{HourlyRate, Money},
     observed::{Market, NodeSupply, Price},
-    plan::Share,
     reason::{Finding, Reason},
 };
 
@@ -28,18 +27,10 @@ pub struct Chosen {
     /// The card.
     pub card: Card,
     /// A node with room; the scheduler may choose another one with the same card.
-    pub node: String,
+    pub node: NodeSupply,
     /// What one card costs by the hour; zero when unpriced.
     pub per_hour: Money,
-    /// The cards' share of that node.
-    pub share: Share,
-    /// The memory range that tells the card from others with the same label, in MiB, exclusive.
-    pub memory_bounds_mib: Option<(i64, i64)>,
 }
-
-/// Most of a node that its cards' shares add up to, in percent; the rest is for the node's own
-/// pods.
-const SHARED_PERCENT: i64 = 90;
 
 /// The cards that the typed names stand for, in order of preference.
 pub fn acceptable<'a>(desired: &Desired, market: &'a Market) -> Result<Vec<&'a Card>, Finding> {
@@ -56,7 +47,7 @@ pub fn acceptable<'a>(desired: &Desired, market: &'a Market) -> Result<Vec<&'a C
 
 /// Chooses the first acceptable card that is priced, paid for by `left` and free.
 #[must_use]
-pub fn choose(desired: &Desired, market: &Market, left: Limit) -> Choice {
+pub fn choose(desired: &Desired, market: &Market, left: Option<Money>) -> Choice {
     let cards = match acceptable(desired, market) {
         Ok(cards) => cards,
         Err(finding) => return Choice::Refuse(finding),
@@ -72,13 +63,7 @@ pub fn choose(desired: &Desired, market: &Market, left: Limit) -> Choice {
     }
     let placed = affordable.iter().find_map(|(card, per_hour)| {
         let node = best_fit(market, card, desired.count.get())?;
-        Some(Chosen {
-            card: (*card).clone(),
-            node: node.name.clone(),
-            per_hour: *per_hour,
-            share: share(node, desired.count.get()),
-            memory_bounds_mib: market.catalog.memory_bounds_mib(card),
-        })
+        Some(Chosen { card: (*card).clone(), node: node.clone(), per_hour: *per_hour })
     });
     match placed {
         Some(chosen) => Choice::Place(chosen),
@@ -87,11 +72,16 @@ pub fn choose(desired: &Desired, market: &Market, left: Limit) -> Choice {
 }
 
 /// The price of a card for this holder, or why it cannot be used.
-fn offer(desired: &Desired, market: &Market, card: &Card, left: Limit) -> Result<Money, Finding> {
+fn offer(
+    desired: &Desired,
+    market: &Market,
+    card: &Card,
+    left: Option<Money>,
+) -> Result<Money, Finding> {
     let Some(price) = market.prices.get(&card.id) else {
         return match left {
-            Limit::Unlimited => Ok(Money::ZERO),
-            Limit::Amount(_) => {
+            None => Ok(Money::ZERO),
+            Some(_) => {
                 Err(Finding::new(Reason::Unpriced, format!("no price is known for {}", card.id)))
             }
         };
@@ -119,28 +109,16 @@ fn nothing_affordable(offers: Vec<Result<Money, Finding>>) -> Choice {
 }
 
 fn best_fit<'a>(market: &'a Market, card: &Card, count: u32) -> Option<&'a NodeSupply> {
-    nodes_of(market, card)
+    market
+        .nodes_of(&card.id)
         .filter(|node| node.open && node.free >= count)
         .min_by(|left, right| left.free.cmp(&right.free).then_with(|| left.name.cmp(&right.name)))
-}
-
-fn nodes_of<'a>(market: &'a Market, card: &Card) -> impl Iterator<Item = &'a NodeSupply> {
-    let id = card.id.clone();
-    market.nodes.iter().filter(move |node| node.card.as_deref() == Some(id.as_str()))
-}
-
-pub(crate) fn share(node: &NodeSupply, count: u32) -> Share {
-    let of = |whole: i64| {
-        let cards = i64::from(node.allocatable.max(1));
-        whole.saturating_mul(SHARED_PERCENT) / 100 / cards * i64::from(count)
-    };
-    Share { cpu_millis: of(node.cpu_millis), memory_bytes: of(node.memory_bytes) }
 }
 
 fn no_room(desired: &Desired, market: &Market, cards: &[(&Card, Money)]) -> Finding {
     let count = desired.count.get();
     let names = cards.iter().map(|(card, _)| card.id.as_str()).collect::<Vec<_>>().join(", ");
-    let nodes: Vec<_> = cards.iter().flat_map(|(card, _)| nodes_of(market, card)).collect();
+    let nodes: Vec<_> = cards.iter().flat_map(|(card, _)| market.nodes_of(&card.id)).collect();
     let largest = nodes.iter().map(|node| node.allocatable).max().unwrap_or(0);
     if nodes.is_empty() {
         return Finding::new(Reason::WaitingForCard, format!("no node has {names}"));
@@ -157,10 +135,9 @@ fn no_room(desired: &Desired, market: &Market, cards: &[(&Card, Money)]) -> Find
             format!("{count} × {names} in one pod asked for, the largest node has {largest}");
         return Finding::new(Reason::CountExceedsNodes, evidence);
     }
-    let free: u32 = nodes.iter().filter(|node| node.open).map(|node| node.free).sum();
     let total: u32 = nodes.iter().map(|node| node.allocatable).sum();
     let evidence = format!(
-        "{count} × {names} asked for; {free} of {total} free on {}, none has enough at once",
+        "{count} × {names} asked for; {total} are in {}, but no node has enough free",
         counted(nodes.len(), "node")
     );
     Finding::new(Reason::WaitingForCard, evidence)
@@ -190,7 +167,8 @@ fn currency_mismatch(desired: &Desired, card: &Card, price: &Price) -> Finding {
     Finding::new(Reason::CurrencyMismatch, evidence)
 }
 
-fn too_small(desired: &Desired, card: &Card, rate: HourlyRate, left: Limit) -> Finding {
+fn too_small(desired: &Desired, card: &Card, rate: HourlyRate, left: Option<Money>) -> Finding {
+    let left = left.unwrap_or_default();
     let evidence = format!(
         "{left} {currency} are left; {count} × {card} cost {rate} {currency} per hour, and a start and a stop alone take gracePeriod {grace} and one second",
         currency = desired.currency,
@@ -208,6 +186,7 @@ mod tests {
     use crate::{
         catalog::Catalog,
         desired::{GpuCount, Wish},
+        money::Limit,
     };
     use jiff::SignedDuration;
 
@@ -258,7 +237,7 @@ mod tests {
 
     fn chosen(choice: Choice) -> (String, String) {
         match choice {
-            Choice::Place(chosen) => (chosen.card.id, chosen.node),
+            Choice::Place(chosen) => (chosen.card.id, chosen.node.name),
             other @ (Choice::Wait(_) | Choice::Refuse(_)) => panic!("{other:?}"),
         }
     }
@@ -280,7 +259,7 @@ mod tests {
         ]);
         let desired = wanting(&["4090", "3090"], 2);
         assert_eq!(
-            chosen(choose(&desired, &market, desired.limit)),
+            chosen(choose(&desired, &market, desired.limit.left_after(Money::ZERO))),
             ("rtx3090".into(), "c".into())
         );
     }
@@ -289,7 +268,10 @@ mod tests {
     fn a_family_takes_any_priced_board() {
         let market = market(vec![node("a", "a100-sxm4-80", 8, 8)]);
         let desired = wanting(&["a100"], 1);
-        assert_eq!(chosen(choose(&desired, &market, desired.limit)).0, "a100-sxm4-80");
+        assert_eq!(
+            chosen(choose(&desired, &market, desired.limit.left_after(Money::ZERO))).0,
+            "a100-sxm4-80"
+        );
     }
 
     #[test]
@@ -310,18 +292,18 @@ mod tests {
         ] {
             let desired = wanting(cards, count);
             assert_eq!(
-                reason(&choose(&desired, &supply, desired.limit)),
+                reason(&choose(&desired, &supply, desired.limit.left_after(Money::ZERO))),
                 answer,
                 "{cards:?} × {count}"
             );
         }
-        let poor = Limit::Amount(Money::parse("0.003").unwrap());
+        let poor = Some(Money::parse("0.003").unwrap());
         assert_eq!(
             reason(&choose(&wanting(&["4090"], 1), &supply, poor)),
             ("refuse", Reason::BudgetTooSmall)
         );
         assert_eq!(
-            reason(&choose(&wanting(&["l4"], 1), &supply, Limit::Unlimited)),
+            reason(&choose(&wanting(&["l4"], 1), &supply, None)),
             ("place", Reason::Placing)
         );
     }
@@ -330,7 +312,11 @@ mod tests {
     fn a_node_without_allocatable_cards_points_at_its_device_plugin() {
         let supply = market(vec![node("a", "rtx3090", 0, 0)]);
         let desired = wanting(&["3090"], 1);
-        let Choice::Wait(finding) = choose(&desired, &supply, desired.limit) else { panic!() };
+        let Choice::Wait(finding) =
+            choose(&desired, &supply, desired.limit.left_after(Money::ZERO))
+        else {
+            panic!()
+        };
         assert!(
             finding.evidence.starts_with("1 node by label have rtx3090, 0 cards are allocatable"),
             "{}",
@@ -344,14 +330,8 @@ mod tests {
         closed.open = false;
         let desired = wanting(&["3090"], 1);
         assert_eq!(
-            reason(&choose(&desired, &market(vec![closed]), desired.limit)),
+            reason(&choose(&desired, &market(vec![closed]), desired.limit.left_after(Money::ZERO))),
             ("wait", Reason::WaitingForCard)
         );
-    }
-
-    #[test]
-    fn cards_share_their_node() {
-        let share = share(&node("a", "rtx3090", 4, 4), 2);
-        assert_eq!(share, Share { cpu_millis: 18_000, memory_bytes: 180 });
     }
 }

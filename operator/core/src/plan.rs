@@ -24,6 +24,16 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The commands that may be carried out although the status could not be recorded: they only
+    /// end what has no right to go on.
+    #[must_use]
+    pub fn enforcing(&self) -> Vec<Command> {
+        let ends = |command: &&Command| {
+            matches!(command, Command::OrderStop { .. } | Command::DeletePod { .. })
+        };
+        self.commands.iter().filter(ends).cloned().collect()
+    }
+
     /// Whether more cards or other prices would change the answer.
     #[must_use]
     pub fn waits_for_supply(&self) -> bool {
@@ -94,6 +104,11 @@ pub enum Command {
         lease: String,
         /// Why there was no pod.
         reason: Reason,
+    },
+    /// Mark a final lease, so that nobody watches it any more.
+    SealLease {
+        /// The lease.
+        lease: String,
     },
     /// Tell the agent to stop the program.
     OrderStop {
@@ -188,7 +203,7 @@ pub struct PodPlan {
 }
 
 /// Part of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Thousandths of a core.
     pub cpu_millis: i64,

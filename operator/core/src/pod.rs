@@ -32,12 +32,17 @@ pub struct PodFacts {
     pub scheduler_says: Option<String>,
     /// Somebody asked for its deletion.
     pub deletion_requested: bool,
+    /// The cluster, not a person, ends the pod: drain, preemption, taint, garbage collection; in
+    /// its own words.
+    pub disrupted: Option<String>,
     /// Our finalizer is on it.
     pub metered: bool,
     /// The stop that was ordered.
     pub stop_order: Option<StopOrder>,
     /// The running time that the agent was told.
     pub runtime_told: Option<SignedDuration>,
+    /// What the pod was made with; it cannot be changed any more.
+    pub granted: Granted,
     /// The kubelet's own deadline, counted from the binding.
     pub ceiling: Option<SignedDuration>,
     /// All containers have ended and none will start.
@@ -48,6 +53,15 @@ pub struct PodFacts {
     pub message: Option<String>,
     /// Containers in the order in which they start.
     pub containers: Vec<ContainerFacts>,
+}
+
+/// Limits that were fixed when a pod was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Running time at most.
+    pub runtime: SignedDuration,
+    /// From the stop signal until the program is killed.
+    pub grace: SignedDuration,
 }
 
 /// A stop that the operator ordered.

@@ -5,14 +5,10 @@
 //! facts and tells the verdict.
 
 use crate::{
-    catalog::normalize,
+    catalog::{MEMORY_TOLERANCE_PERCENT, is_same_memory, normalize},
     reason::{Finding, Reason},
     smi::{Card, Listing},
 };
-
-/// How far two memory sizes of one card may differ: ECC on a GDDR card costs 6.25 %, a T4 on an
-/// old driver reads 8.0 % low.
-const MEMORY_TOLERANCE_PERCENT: u64 = 8;
 
 /// What the lease says about the cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,11 +168,6 @@ fn the_memory_is_right(facts: &Facts) -> Verdict {
 
 fn refuse(reason: Reason, evidence: String) -> Verdict {
     Verdict::Refuse(Finding::new(reason, evidence))
-}
-
-fn is_same_memory(seen: i64, expected: i64) -> bool {
-    let difference = u128::from(seen.abs_diff(expected));
-    difference * 100 <= u128::from(expected.unsigned_abs()) * u128::from(MEMORY_TOLERANCE_PERCENT)
 }
 
 fn wanted(expected: &Expectation) -> String {

@@ -143,6 +143,8 @@ reasons! {
     NodeRefusedPod => Infrastructure, "look at the device plugin and the kubelet of the node named in the message";
     /// The kubelet evicted the pod to protect its node.
     Evicted => Infrastructure, "look at the node named in the message: it ran out of memory, disk or process numbers";
+    /// The cluster ended the pod: its node was drained, something more important came, or the node was lost.
+    PodDisrupted => Infrastructure, "see the cluster's words in the message; change spec.rerun to run again";
     /// The kubelet ended the pod at its ceiling, because neither agent nor operator did.
     CeilingReached => User, "look at the operator and at the agent's log in the pod";
     /// The pod vanished without a trace of its end.

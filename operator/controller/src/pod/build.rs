@@ -70,10 +70,10 @@ fn metadata(job: &GpuJob, plan: &PodPlan) -> ObjectMeta {
         name: Some(plan.name.clone()),
         namespace: job.namespace(),
         labels: Some(labels.map(|(key, value)| (key.to_owned(), value)).into()),
-        annotations: Some(BTreeMap::from([(
-            names::ANNOTATION_RUNTIME_SECONDS.to_owned(),
-            plan.runtime.as_secs().to_string(),
-        )])),
+        annotations: Some(BTreeMap::from([
+            (names::ANNOTATION_RUNTIME_SECONDS.to_owned(), plan.runtime.as_secs().to_string()),
+            (names::ANNOTATION_NODE_HINT.to_owned(), plan.node_hint.clone()),
+        ])),
         owner_references: Some(vec![owner]),
         finalizers: Some(vec![names::FINALIZER_METERING.to_owned()]),
         ..ObjectMeta::default()
@@ -248,6 +248,8 @@ fn preflight(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
 
 fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     let mut args = vec!["run".to_owned()];
+    // Not the container's own field: container runtimes create a missing directory silently.
+    args.extend(spec.working_dir.iter().flat_map(|dir| ["--working-dir".to_owned(), dir.clone()]));
     match (&spec.script, &spec.command) {
         // The kubelet reads $(NAME) and $$ in arguments; the shell shall read them.
         (Some(script), _) => args.extend(["--script".to_owned(), script.replace('$', "$$")]),
@@ -261,8 +263,8 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     // The user's variables come last in the list, so that they may use ours: $(LEASEHOLD_CARD).
     let mut env = card_variables(plan);
     env.extend([
-        variable("LEASEHOLD_RUNTIME_SECONDS", plan.runtime.as_secs().to_string()),
-        variable("LEASEHOLD_GRACE_SECONDS", plan.grace.as_secs().to_string()),
+        variable(names::ENVIRONMENT_RUNTIME_SECONDS, plan.runtime.as_secs().to_string()),
+        variable(names::ENVIRONMENT_GRACE_SECONDS, plan.grace.as_secs().to_string()),
         variable("LEASEHOLD_LEASE_DIR", LEASE_DIR),
         variable("LEASEHOLD_RERUN", plan.rerun.to_string()),
         variable("LEASEHOLD_ATTEMPT", plan.attempt.to_string()),
@@ -274,7 +276,6 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     Container {
         args: Some(args),
         env: Some(env),
-        working_dir: spec.working_dir.clone(),
         termination_message_policy: Some("File".to_owned()),
         ..with_cards(container::MAIN, spec, plan)
     }

@@ -1,4 +1,5 @@
-//! Reads a pod into the facts that rules know. Pure; a pod without a name or uid is not one.
+//! Reads a pod into the facts that rules know. Pure; a pod without a uid, or without the variables
+//! that ours are made with, is not one of ours.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -7,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 use leasehold_core::{
-    pod::{Bound, ContainerFacts, ContainerState, Ended, PodFacts, StopOrder},
+    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, StopOrder, container},
     reason::Reason,
     report::Report,
 };
@@ -40,6 +41,8 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
         runtime_told: annotation(names::ANNOTATION_RUNTIME_SECONDS)
             .and_then(|text| text.parse().ok())
             .map(SignedDuration::from_secs),
+        granted: granted(pod)?,
+        disrupted: disrupted(pod),
         ceiling: pod
             .spec
             .as_ref()
@@ -50,6 +53,28 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
         message: status.and_then(|status| status.message.clone()),
         containers: containers(pod),
     })
+}
+
+/// From the program's environment, which nobody can change once the pod exists.
+fn granted(pod: &Pod) -> Option<Granted> {
+    let main = pod.spec.as_ref()?.containers.iter().find(|one| one.name == container::MAIN)?;
+    let seconds = |name: &str| {
+        let variable = main.env.as_ref()?.iter().find(|variable| variable.name == name)?;
+        variable.value.as_ref()?.parse().ok().map(SignedDuration::from_secs)
+    };
+    Some(Granted {
+        runtime: seconds(names::ENVIRONMENT_RUNTIME_SECONDS)?,
+        grace: seconds(names::ENVIRONMENT_GRACE_SECONDS)?,
+    })
+}
+
+/// Who in the cluster ends the pod: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/>.
+fn disrupted(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let target =
+        conditions.iter().find(|one| one.type_ == "DisruptionTarget" && one.status == "True")?;
+    let words = [target.reason.clone(), target.message.clone()];
+    Some(words.into_iter().flatten().collect::<Vec<_>>().join(": "))
 }
 
 fn scheduled(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::PodCondition> {

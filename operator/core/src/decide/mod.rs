@@ -5,7 +5,9 @@
 //! [`Situation`], from which [`conditions`] words the status.
 
 mod attempt;
+mod close;
 mod conditions;
+mod held;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -16,8 +18,8 @@ use crate::{
     condition::ConditionType,
     desired::{Desired, defaults},
     lease::Bounds,
-    money::Limit,
-    observed::{Holder, Object, Observed},
+    money::Money,
+    observed::{Holder, LeaseFacts, Object, Observed},
     plan::{Command, Notice, Plan, Severity, Wake},
     reason::{Finding, Reason},
     status::{Effective, Outcome, Status},
@@ -70,9 +72,15 @@ pub fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut draft = Draft::of(seen, desired);
-    match &seen.lease {
-        Some(lease) => attempt::go_on(&mut draft, desired, seen, lease, now),
-        None => start::begin(&mut draft, holder, desired, seen, now),
+    let seals = seen.unsealed.iter().map(|lease| Command::SealLease { lease: lease.clone() });
+    draft.commands.extend(seals);
+    match (&seen.lease, &seen.object) {
+        (Some(lease), Some(object)) if lease.holder_uid != object.uid => {
+            attempt::go_on(&mut draft, desired, seen, lease, now);
+            draft.wait_for_another(object, lease);
+        }
+        (Some(lease), _) => attempt::go_on(&mut draft, desired, seen, lease, now),
+        (None, _) => start::begin(&mut draft, holder, desired, seen, now),
     }
     draft.finish(seen.object.as_ref(), now)
 }
@@ -130,11 +138,18 @@ impl Draft {
         }
     }
 
-    fn limit_left(&self, desired: &Desired) -> Limit {
-        match desired.limit.left_after(self.status.cost.charged) {
-            Some(left) => Limit::Amount(left),
-            None => Limit::Unlimited,
-        }
+    /// What the run may still cost; `None` without a limit.
+    fn money_left(&self, desired: &Desired) -> Option<Money> {
+        desired.limit.left_after(self.status.cost.charged)
+    }
+
+    /// The lease is that of an earlier object of the same name: this one has not begun, and its
+    /// status stays unseen, so that the ledger is asked once the lease is final.
+    fn wait_for_another(&mut self, object: &Object, lease: &LeaseFacts) {
+        self.status = object.status.clone();
+        let evidence =
+            format!("lease {} of a deleted job of this name is still open", lease.terms.name);
+        self.stands(Situation::Waiting(Finding::new(Reason::Releasing, evidence)));
     }
 
     fn finish(mut self, object: Option<&Object>, now: Timestamp) -> Plan {

@@ -4,12 +4,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Draft, LONGEST_PAUSE, Situation};
 use crate::{
-    desired::{Desired, Wish},
-    lease::{self, Terms},
-    money::{HourlyRate, Limit, Money},
-    observed::{Holder, Object, Observed, PastRun, needs_ledger},
+    catalog::Card,
+    desired::{Desired, Wish, defaults},
+    lease::{self, Bounds, Terms},
+    money::{HourlyRate, Money},
+    observed::{Holder, Market, NodeSupply, Object, Observed, PastRun, needs_ledger},
     placement::{Choice, Chosen, choose},
-    plan::{Command, PodPlan},
+    plan::{Command, PodPlan, Share},
     pod::PodFacts,
     reason::{Finding, Reason},
     status::{Cost, LeaseView, Outcome},
@@ -75,7 +76,7 @@ fn run(
         draft.stands(Situation::Waiting(Finding::new(pause.reason, evidence)));
         return;
     }
-    match choose(desired, seen.market, draft.limit_left(desired)) {
+    match choose(desired, seen.market, draft.money_left(desired)) {
         Choice::Refuse(why)
             if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO =>
         {
@@ -83,7 +84,7 @@ fn run(
         }
         Choice::Refuse(why) => draft.stands(Situation::Refused(why)),
         Choice::Wait(why) => draft.stands(Situation::Waiting(why)),
-        Choice::Place(chosen) => place(draft, holder, desired, &chosen),
+        Choice::Place(chosen) => place(draft, holder, desired, seen.market, &chosen),
     }
 }
 
@@ -141,15 +142,12 @@ fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) {
     draft.stands(Situation::Ended(outcome));
 }
 
-fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, chosen: &Chosen) {
+fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market, chosen: &Chosen) {
     draft.status.attempt = draft.status.attempt.saturating_add(1);
     let attempt = draft.status.attempt;
     let bounds = draft.bounds(desired);
     let rate = HourlyRate::of(chosen.per_hour, desired.count.get());
-    let left = match draft.limit_left(desired) {
-        Limit::Amount(left) => Some(left),
-        Limit::Unlimited => None,
-    };
+    let left = draft.money_left(desired);
     let terms = Terms {
         name: format!("{}-r{}-a{attempt}", holder.name, desired.rerun),
         rerun: desired.rerun,
@@ -183,31 +181,44 @@ fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, chosen: &Chosen)
         terms.reserved,
         terms.currency
     );
-    let pod = pod_plan(draft, desired, &terms, chosen);
+    let pod =
+        pod_plan(draft, &terms, market, &chosen.card, Some(&chosen.node), bounds.runtime, left);
     draft.commands.push(Command::ReserveLease(terms));
     draft.commands.push(Command::CreatePod(pod));
     draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));
 }
 
-fn pod_plan(draft: &Draft, desired: &Desired, terms: &Terms, chosen: &Chosen) -> PodPlan {
-    let bounds = draft.bounds(desired);
-    let left = draft.limit_left(desired);
-    let left = if let Limit::Amount(left) = left { Some(left) } else { None };
+/// The pod of a reserved lease.
+pub(super) fn pod_plan(
+    draft: &Draft,
+    terms: &Terms,
+    market: &Market,
+    card: &Card,
+    node: Option<&NodeSupply>,
+    runtime: SignedDuration,
+    left: Option<Money>,
+) -> PodPlan {
+    let grace = draft
+        .status
+        .effective
+        .as_ref()
+        .map_or(defaults::GRACE_PERIOD, |effective| effective.grace_period);
+    let bounds = Bounds { startup: defaults::STARTUP_TIMEOUT, runtime, grace };
     PodPlan {
         name: terms.name.clone(),
         rerun: terms.rerun,
         attempt: terms.attempt,
         card: terms.card.clone(),
-        node_hint: chosen.node.clone(),
-        product_labels: chosen.card.product_labels(),
-        product_names: chosen.card.products.clone(),
-        memory_mib: chosen.card.memory_mib,
-        memory_bounds_mib: chosen.memory_bounds_mib,
+        node_hint: node.map(|node| node.name.clone()).unwrap_or_default(),
+        product_labels: card.product_labels(),
+        product_names: card.products.clone(),
+        memory_mib: card.memory_mib,
+        memory_bounds_mib: market.catalog.memory_bounds_mib(card),
         count: terms.count,
-        share: chosen.share,
-        runtime: bounds.runtime,
-        hold: lease::affordable_hold(terms.rate(), bounds.grace, left),
-        grace: bounds.grace,
+        share: node.map_or(Share::default(), |node| node.share(terms.count)),
+        runtime,
+        hold: lease::affordable_hold(terms.rate(), grace, left),
+        grace,
         ceiling: lease::ceiling(bounds),
     }
 }
@@ -223,7 +234,7 @@ pub(super) fn pause_after(tries: u32) -> SignedDuration {
 fn clean_up(draft: &mut Draft, pods: &[PodFacts], keep: SignedDuration, now: Timestamp) {
     for pod in pods {
         if pod.metered {
-            draft.commands.push(Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() });
+            draft.commands.push(forget(pod));
         }
         if pod.deletion_requested {
             continue;
@@ -241,7 +252,7 @@ fn clean_up(draft: &mut Draft, pods: &[PodFacts], keep: SignedDuration, now: Tim
 fn forget_all(draft: &mut Draft, pods: &[PodFacts]) {
     for pod in pods {
         if pod.metered {
-            draft.commands.push(Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() });
+            draft.commands.push(forget(pod));
         }
         if !pod.deletion_requested {
             draft.commands.push(delete(pod));
@@ -251,4 +262,8 @@ fn forget_all(draft: &mut Draft, pods: &[PodFacts]) {
 
 pub(super) fn delete(pod: &PodFacts) -> Command {
     Command::DeletePod { pod: pod.name.clone(), uid: pod.uid.clone(), resource_version: None }
+}
+
+pub(super) fn forget(pod: &PodFacts) -> Command {
+    Command::ForgetPod { pod: pod.name.clone(), uid: pod.uid.clone() }
 }

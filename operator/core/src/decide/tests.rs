@@ -14,7 +14,7 @@ use crate::{
     money::{Limit, Money},
     observed::{Holder, LeaseFacts, Market, NodeSupply, Object, Observed, PastRun, Price},
     plan::{Closing, Command, Plan, Wake},
-    pod::{Bound, ContainerFacts, ContainerState, Ended, PodFacts, StopOrder, container},
+    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, StopOrder, container},
     reason::{Finding, Payer, Reason},
     report::{Report, Stage},
     status::Status,
@@ -50,6 +50,7 @@ struct World {
     created: Vec<String>,
     ledger: Vec<PastRun>,
     refuses: Option<String>,
+    unsealed: Vec<String>,
     market: Market,
     last: Option<Plan>,
 }
@@ -82,6 +83,7 @@ impl World {
             created: Vec::new(),
             ledger: Vec::new(),
             refuses: None,
+            unsealed: Vec::new(),
             market: Market {
                 catalog: Catalog::built_in(),
                 prices: BTreeMap::from([("rtx4090".to_owned(), price)]),
@@ -101,6 +103,7 @@ impl World {
             lease: self.lease.clone(),
             pods: self.pods.clone(),
             ledger: self.ledger.clone(),
+            unsealed: self.unsealed.clone(),
             pod_refused: self.refuses.clone(),
             market: &self.market,
         };
@@ -145,7 +148,6 @@ impl World {
                     pod_uid: None,
                     node: None,
                     held: None,
-                    created_at: at,
                 });
             }
             Command::CreatePod(plan) => {
@@ -162,6 +164,8 @@ impl World {
                     metered: true,
                     stop_order: None,
                     runtime_told: Some(plan.runtime),
+                    granted: Granted { runtime: plan.runtime, grace: plan.grace },
+                    disrupted: None,
                     ceiling: Some(plan.ceiling),
                     is_over: false,
                     reason: None,
@@ -176,10 +180,13 @@ impl World {
             }
             Command::CloseLease(closing) => {
                 self.lease = None;
+                self.unsealed.push(closing.lease.clone());
                 self.closed.push(closing.clone());
             }
-            Command::VoidLease { .. } => {
+            Command::SealLease { lease } => self.unsealed.retain(|known| known != lease),
+            Command::VoidLease { lease, .. } => {
                 self.lease = None;
+                self.unsealed.push(lease.clone());
                 self.refuses = None;
                 self.voided += 1;
             }
@@ -352,16 +359,32 @@ fn money_ends_a_job_before_time_does() {
 }
 
 #[test]
-fn limits_apply_live_up_to_the_ceiling() {
+fn limits_apply_live_up_to_what_the_pod_was_made_with() {
     let mut world = World::with(a_job());
     world.settle().bind().run();
-    world.spec(|job| job.max_runtime = SignedDuration::from_mins(15));
-    assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(15)));
+    world.spec(|job| job.max_runtime = SignedDuration::from_mins(5));
+    assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(5)));
     world.spec(|job| job.max_runtime = SignedDuration::from_hours(90));
-    let ends = world.status().lease.clone().unwrap().ends_at.unwrap();
-    assert!(ends <= world.status().lease.clone().unwrap().ceiling_at.unwrap());
-    world.spec(|job| job.max_runtime = SignedDuration::from_secs(1)).after(2).settle();
+    assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(10)));
+}
+
+#[test]
+fn a_limit_below_what_was_used_stops_at_once_and_refunds_nothing() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(500);
+    world.spec(|job| job.max_runtime = seconds(1));
     assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    world.after(2).exit(143, Reason::MaxRuntimeReached);
+    assert_eq!(world.closed[0].bill.billed_seconds, 502);
+}
+
+#[test]
+fn deleting_the_job_does_not_make_its_time_free() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(500).delete_job();
+    world.after(3).exit(143, Reason::PodDeleted);
+    assert_eq!(world.closed[0].bill.billed_seconds, 503);
+    assert_eq!(world.closed[0].finding.reason, Reason::HolderDeleted);
 }
 
 #[test]
@@ -425,14 +448,14 @@ fn a_sick_card_costs_nothing_and_says_where() {
 }
 
 #[test]
-fn a_start_that_takes_too_long_ends() {
+fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
     let mut world = World::with(a_job());
     world.settle().bind();
     let waiting =
         ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
     world.pod().containers =
         vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
-    world.settle().after(1_801).settle();
+    world.settle().after(301).settle();
     assert!(world.pod().deletion_requested);
     world.pod().is_over = true;
     world.settle();
@@ -442,7 +465,6 @@ fn a_start_that_takes_too_long_ends() {
 #[test]
 fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
     let past = |rerun, was_held| PastRun {
-        holder_uid: "gone".into(),
         rerun,
         attempt: 3,
         lease: format!("train-r{rerun}-a3"),
@@ -481,6 +503,47 @@ fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
 }
 
 #[test]
+fn a_re_created_job_waits_for_the_lease_of_the_deleted_one_and_then_asks_the_ledger() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(10);
+    let object = Object {
+        uid: "u2".into(),
+        generation: 1,
+        deletion_requested: false,
+        status: Status::default(),
+    };
+    world.object = Some(object);
+    world.pod().deletion_requested = true;
+    world.settle();
+    assert_eq!((world.ready().1, world.status().observed_generation), (Reason::Releasing, -1));
+    world.ledger = vec![PastRun {
+        rerun: 0,
+        attempt: 1,
+        lease: "train-r0-a1".into(),
+        was_held: true,
+        reason: Some(Reason::HolderDeleted),
+        ended_at: Some(world.at()),
+        charged: Money::ZERO,
+        currency: "USD".into(),
+    }];
+    world.exit(143, Reason::PodDeleted);
+    assert_eq!((world.ready().1, world.created.len()), (Reason::AlreadyRan, 1));
+    assert!(world.status().attempts.is_empty());
+}
+
+#[test]
+fn a_corrected_specification_asks_the_ledger_too() {
+    let mut world = World::with(a_job());
+    let good = world.desired.replace(Err(Finding::new(Reason::InvalidSpec, "image: no")));
+    world.settle();
+    assert_eq!(world.ready(), (Truth::False, Reason::InvalidSpec));
+    assert!(crate::observed::needs_ledger(world.status(), 0));
+    world.desired = good;
+    world.settle();
+    assert!(!crate::observed::needs_ledger(world.status(), 0));
+}
+
+#[test]
 fn a_new_rerun_stops_the_old_run_first() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(10);
@@ -493,6 +556,53 @@ fn a_new_rerun_stops_the_old_run_first() {
 }
 
 type Reach = fn(&mut World);
+
+#[test]
+fn a_start_that_takes_too_long_ends() {
+    let mut world = World::with(a_job());
+    world.settle().bind().after(1_801).settle();
+    assert!(world.pod().deletion_requested);
+    world.pod().is_over = true;
+    world.settle();
+    assert_eq!(world.ready(), (Truth::False, Reason::StartupTimeout));
+}
+
+#[test]
+fn a_drained_pod_is_paid_by_nobody() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(5);
+    world.pod().deletion_requested = true;
+    world.pod().disrupted = Some("EvictionByEvictionAPI".into());
+    world.exit(143, Reason::PodDeleted);
+    assert_eq!(world.closed[0].paid_by, Payer::Infrastructure);
+    assert_eq!(world.ready(), (Truth::False, Reason::PodDisrupted));
+}
+
+#[test]
+fn a_bill_is_the_same_whichever_pass_makes_it() {
+    for writes in 0..4 {
+        let mut world = World::with(a_job());
+        world.settle().bind().run().after(601).settle().after(10);
+        let finished_at = Some(world.at());
+        world.pod().is_over = true;
+        world.pod().containers[0].state = ContainerState::Ended(Ended {
+            started_at: Some(Timestamp::UNIX_EPOCH),
+            finished_at,
+            exit_code: 0,
+            reason: "Completed".into(),
+            message: String::new(),
+            report: None,
+        });
+        let plan = world.plan();
+        world.apply(&plan, writes);
+        world.settle();
+        let closing = &world.closed[0];
+        assert_eq!(closing.bill.billed_seconds, 611, "after {writes} writes");
+        assert_eq!(world.status().cost.charged, closing.bill.charged, "after {writes} writes");
+        assert_eq!(world.closed.len(), 1);
+        assert!(world.unsealed.is_empty(), "after {writes} writes");
+    }
+}
 
 /// Every stage of a job's life, by how far it went.
 fn stages() -> Vec<(&'static str, Reach)> {

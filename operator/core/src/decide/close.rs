@@ -1,0 +1,128 @@
+//! The end of a held lease: what it cost, who pays, and what the run knows afterwards. Pure.
+//!
+//! The bill depends on the lease and the pod alone, never on what a holder's status or
+//! specification says by now: whichever pass computes it, and however often, it is the same.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Draft, Situation, attempt::Run, start};
+use crate::{
+    desired::defaults::STARTUP_TIMEOUT,
+    diagnosis::End,
+    lease::{self, EndKnown, Held},
+    money::Money,
+    plan::{Closing, Command},
+    pod::{Bound, PodFacts},
+    reason::{Finding, Reason},
+    status::{Attempt, MOST_ATTEMPTS, Outcome},
+};
+
+/// Closes the lease of a pod that is over.
+pub(super) fn ended(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    held: Held,
+    end: &End,
+) {
+    let until = chargeable_until(pod, held);
+    close(draft, run, held, Some(&bound.node), Some(&pod.uid), until, end);
+    draft.commands.push(start::forget(pod));
+}
+
+/// Closes the lease of a pod that vanished; nobody pays, because nobody knows.
+pub(super) fn lost(draft: &mut Draft, run: &Run<'_>, held: Held, now: Timestamp) {
+    let lease = run.lease;
+    let end = End {
+        at: now,
+        known: EndKnown::Lost,
+        finding: Finding::new(Reason::PodLost, format!("pod {} vanished", lease.terms.name)),
+        exit_code: None,
+    };
+    close(draft, run, held, lease.node.as_deref(), lease.pod_uid.as_deref(), now, &end);
+}
+
+/// Up to when the holder pays: the stop that the agent knew of or that was ordered, whichever was
+/// first, and the grace period. What comes later is the operator's or the node's lateness.
+fn chargeable_until(pod: &PodFacts, held: Held) -> Timestamp {
+    let granted = pod.granted.runtime;
+    let limit = match held.running_at {
+        Some(start) => {
+            lease::later(start, pod.runtime_told.map_or(granted, |told| told.min(granted)))
+        }
+        None => lease::later(held.at, STARTUP_TIMEOUT),
+    };
+    let stop = pod.stop_order.map_or(limit, |order| order.at.min(limit));
+    lease::later(stop, pod.granted.grace)
+}
+
+fn close(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    held: Held,
+    node: Option<&str>,
+    pod_uid: Option<&str>,
+    chargeable_until: Timestamp,
+    end: &End,
+) {
+    let terms = &run.lease.terms;
+    let paid_by = end.finding.reason.payer();
+    let bill = terms.bill(held, end.at, chargeable_until, paid_by);
+    draft.commands.push(Command::CloseLease(Closing {
+        lease: terms.name.clone(),
+        pod_uid: pod_uid.map(str::to_owned),
+        node: node.map(str::to_owned),
+        held,
+        ended_at: end.at,
+        end_known: end.known,
+        finding: end.finding.clone(),
+        paid_by,
+        bill,
+    }));
+    draft.commands.push(Command::SealLease { lease: terms.name.clone() });
+    draft.status.lease = None;
+    draft.status.cost.reserved = Money::ZERO;
+    remember(
+        draft,
+        Attempt {
+            number: terms.attempt,
+            rerun: terms.rerun,
+            lease: terms.name.clone(),
+            card: terms.card.clone(),
+            node: node.map(str::to_owned),
+            held_at: held.at,
+            running_at: held.running_at,
+            ended_at: end.at,
+            reason: end.finding.reason,
+            exit_code: end.exit_code,
+            charged: bill.charged,
+            paid_by,
+        },
+    );
+    if end.finding.reason == Reason::Stopped {
+        draft.stands(Situation::Stopped(end.finding.clone()));
+    } else if end.finding.reason == Reason::Superseded {
+        let evidence = "the earlier run gave its card back".to_owned();
+        draft.stands(Situation::Waiting(Finding::new(Reason::Placing, evidence)));
+    } else {
+        let outcome = Outcome { finding: end.finding.clone(), at: end.at };
+        draft.status.outcome = Some(outcome.clone());
+        draft.stands(Situation::Ended(outcome));
+    }
+}
+
+/// Adds the attempt to the run's sums, once: a pass that is repeated after a crash finds it there.
+fn remember(draft: &mut Draft, attempt: Attempt) {
+    let status = &mut draft.status;
+    if status.attempts.iter().any(|known| known.lease == attempt.lease) {
+        return;
+    }
+    status.cost.charged = status.cost.charged.plus(attempt.charged);
+    if let Some(start) = attempt.running_at {
+        let ran = attempt.ended_at.duration_since(start).max(SignedDuration::ZERO);
+        status.runtime_used = status.runtime_used.saturating_add(ran);
+    }
+    status.attempts.insert(0, attempt);
+    status.attempts.truncate(MOST_ATTEMPTS);
+}

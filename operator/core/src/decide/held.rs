@@ -1,0 +1,186 @@
+//! A pod that holds a card: watch it, tell its agent about changed limits, order the stop at the
+//! deadline, delete it when it does not end. Pure; [`super::close`] ends its lease.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, attempt::Run, close, start};
+use crate::{
+    desired::defaults::STARTUP_TIMEOUT,
+    diagnosis,
+    lease::{self, Bounds, Deadline, Held, LeaseState},
+    plan::Command,
+    pod::{Bound, PodFacts, StopOrder, container},
+    reason::{Finding, Reason},
+    status::LeaseView,
+};
+
+pub(super) fn go_on(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    now: Timestamp,
+) {
+    draft.status.pause = None;
+    draft.status.node = Some(bound.node.clone());
+    draft.status.card = Some(run.lease.terms.card.clone());
+    let held = Held { at: bound.at, running_at: pod.running_at() };
+    if let Some(end) = diagnosis::end(pod, bound, run.holder, now) {
+        close::ended(draft, run, pod, bound, held, &end);
+        return;
+    }
+    if run.lease.state == LeaseState::Reserved || run.lease.held != Some(held) {
+        draft.commands.push(Command::RecordHeld {
+            lease: run.lease.terms.name.clone(),
+            pod_uid: pod.uid.clone(),
+            node: bound.node.clone(),
+            held,
+        });
+    }
+    let bounds = bounds(run, pod);
+    let deadline = deadline(run, pod, held, bounds);
+    show(draft, run, held, deadline, pod);
+    let order = order(draft, run, pod, deadline, now);
+    if order.is_none() && !pod.deletion_requested && pod.runtime_told != Some(bounds.runtime) {
+        let runtime = bounds.runtime;
+        draft.commands.push(Command::TellRuntime { pod: pod.name.clone(), runtime });
+    }
+    enforce(draft, pod, order, now);
+    draft.stands(stage(run, pod, bound, held, order));
+}
+
+/// What bounds the attempt now: as the specification says, at most what the pod was made with.
+fn bounds(run: &Run<'_>, pod: &PodFacts) -> Bounds {
+    let granted = pod.granted.runtime;
+    Bounds {
+        startup: STARTUP_TIMEOUT,
+        runtime: run.runtime.map_or(granted, |runtime| runtime.min(granted)),
+        grace: pod.granted.grace,
+    }
+}
+
+/// The earliest of start-up, running time, money, and the patience for what cannot start.
+fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadline {
+    let deadline = lease::deadline(held, bounds, run.lease.terms.rate(), run.left);
+    let hopeless = pod.held_up().and_then(|(_, word, _)| patience(word));
+    match hopeless {
+        Some((patience, reason)) => {
+            deadline.min(Deadline { at: lease::later(held.at, patience), reason })
+        }
+        None => deadline,
+    }
+}
+
+/// How long a card is held for a container that cannot start, by the kubelet's word for it
+/// (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`). Registries come back,
+/// secrets are created late; a name that is no name stays one.
+fn patience(word: &str) -> Option<(SignedDuration, Reason)> {
+    let minutes = SignedDuration::from_mins;
+    match word {
+        "InvalidImageName" | "ErrImageNeverPull" => {
+            Some((SignedDuration::ZERO, Reason::ImagePullFailed))
+        }
+        "ErrImagePull" | "ImagePullBackOff" | "ImageInspectError" | "RegistryUnavailable" => {
+            Some((minutes(5), Reason::ImagePullFailed))
+        }
+        "CreateContainerConfigError" | "CreateContainerError" => {
+            Some((minutes(5), Reason::ContainerCreateFailed))
+        }
+        _ => None,
+    }
+}
+
+fn show(draft: &mut Draft, run: &Run<'_>, held: Held, deadline: Deadline, pod: &PodFacts) {
+    let terms = &run.lease.terms;
+    draft.status.cost.reserved = terms.reserved;
+    draft.status.lease = Some(LeaseView {
+        name: terms.name.clone(),
+        card: terms.card.clone(),
+        count: terms.count,
+        rate_per_hour: terms.rate().per_hour(),
+        currency: terms.currency.clone(),
+        held_at: Some(held.at),
+        running_at: held.running_at,
+        ends_at: Some(deadline.at),
+        ends_because: Some(deadline.reason),
+        ceiling_at: pod.ceiling.map(|ceiling| lease::later(held.at, ceiling)),
+    });
+}
+
+/// The stop order in force: the one on the pod, or the one that is due now.
+fn order(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    deadline: Deadline,
+    now: Timestamp,
+) -> Option<StopOrder> {
+    if pod.stop_order.is_some() {
+        return pod.stop_order;
+    }
+    let due = if deadline.reason == Reason::BudgetExhausted {
+        deadline.at
+    } else {
+        lease::later(deadline.at, STAMP_RESOLUTION)
+    };
+    let reason = match &run.unwanted {
+        Some(why) => why.reason,
+        None if due <= now => deadline.reason,
+        None => {
+            draft.wake_by(due);
+            return None;
+        }
+    };
+    draft.commands.push(Command::OrderStop { pod: pod.name.clone(), reason, at: now });
+    Some(StopOrder { reason, at: now })
+}
+
+/// Deletes what does not stop: a pod whose agent cannot act yet at once, any other one when its
+/// grace and the agent's margin are over, and a pod whose program has ended beside a sidecar.
+fn enforce(draft: &mut Draft, pod: &PodFacts, order: Option<StopOrder>, now: Timestamp) {
+    if pod.deletion_requested {
+        return;
+    }
+    if pod.ends().any(|(name, _)| name == container::MAIN) {
+        // The kubelet ends the pod by itself, unless something beside the program runs on.
+        if pod.has_sidecar_running() {
+            draft.commands.push(start::delete(pod));
+        }
+        return;
+    }
+    let Some(order) = order else { return };
+    let listening = pod.running_at().is_some() && order.reason != Reason::HolderDeleted;
+    let patience_ends = lease::later(order.at, pod.granted.grace.saturating_add(AGENT_MARGIN));
+    if !listening || patience_ends <= now {
+        draft.commands.push(start::delete(pod));
+    } else {
+        draft.wake_by(patience_ends);
+    }
+}
+
+fn stage(
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    held: Held,
+    order: Option<StopOrder>,
+) -> Situation {
+    let what =
+        format!("{} × {} on node {}", run.lease.terms.count, run.lease.terms.card, bound.node);
+    let what = match pod.held_up() {
+        Some((name, word, message)) => {
+            format!("{what}; container {name} waits: {word}: {message}")
+        }
+        None => what,
+    };
+    if let Some(order) = order {
+        let evidence = format!("told to stop: {}; {what}", order.reason);
+        Situation::Releasing(Finding::new(Reason::Releasing, evidence))
+    } else if pod.deletion_requested {
+        Situation::Releasing(Finding::new(Reason::Releasing, "the pod was deleted"))
+    } else if held.running_at.is_some() {
+        Situation::Running(Finding::new(Reason::Running, what))
+    } else {
+        Situation::Preparing(Finding::new(Reason::Preparing, what))
+    }
+}
