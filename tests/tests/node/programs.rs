@@ -30,7 +30,7 @@ pub(crate) fn failures(stage: &Stage) {
         ("missing", "command: [trian]", "CommandNotFound", "trian"),
         ("not-executable", "command: [/etc/passwd]", "CommandNotExecutable", "/etc/passwd"),
         ("fails", "command: [python3, -c, 'raise SystemExit(3)']", "CommandFailed", "3"),
-        ("killed", "script: 'kill -9 $$'", "CommandKilled", "9"),
+        ("killed", "script: 'kill -9 $$'", "CommandKilled", "SIGKILL"),
     ];
     for (name, program, _, _) in table {
         Job::named(name).running(program).apply(stage, &namespace);
