@@ -1,0 +1,100 @@
+//! Ends that somebody has to look at.
+
+use super::*;
+
+#[test]
+fn a_sick_card_costs_nothing_and_says_where() {
+    let mut world = World::with(a_job());
+    world.settle().bind().after(5).end_container(
+        container::PREFLIGHT,
+        1,
+        Some(Reason::TooFewCards),
+    );
+    let closing = &world.closed[0];
+    assert_eq!((closing.paid_by, closing.bill.charged), (Payer::Infrastructure, Money::ZERO));
+    assert!(closing.finding.evidence.contains("node-1"), "{:?}", closing.finding);
+    assert_eq!(world.ready(), (Truth::False, Reason::TooFewCards));
+    assert_eq!(world.created.len(), 1);
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
+    let mut world = World::with(a_job());
+    world.settle().bind();
+    let waiting =
+        ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
+    world.pod().containers =
+        vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
+    world.settle().after(301).settle();
+    assert!(world.pod().deletion_requested);
+    world.pod().is_over = true;
+    world.settle();
+    assert_eq!(world.ready(), (Truth::False, Reason::ImagePullFailed));
+}
+
+#[test]
+fn a_start_that_takes_too_long_ends() {
+    let mut world = World::with(a_job());
+    world.settle().bind().after(1_801).settle();
+    assert!(world.pod().deletion_requested);
+    world.pod().is_over = true;
+    world.settle();
+    assert_eq!(world.ready(), (Truth::False, Reason::StartupTimeout));
+}
+
+#[test]
+fn a_drained_pod_is_paid_by_nobody() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(5);
+    world.pod().deletion_requested = true;
+    world.pod().disrupted = Some("EvictionByEvictionAPI".into());
+    world.exit(143, Reason::PodDeleted);
+    assert_eq!(world.closed[0].paid_by, Payer::Infrastructure);
+    assert_eq!(world.ready(), (Truth::False, Reason::PodDisrupted));
+}
+
+#[test]
+fn a_broken_specification_leaves_the_running_attempt_under_its_old_limits() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run();
+    world.desired = Some(Err(Finding::new(Reason::InvalidSpec, "maxRuntime: no")));
+    world.settle().after(601).settle();
+    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    world.exit(143, Reason::MaxRuntimeReached);
+    assert_eq!(world.closed.len(), 1);
+}
+
+#[test]
+fn a_pod_is_deleted_for_a_sidecar_but_not_for_a_kubelet_that_takes_its_time() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(9);
+    let finished_at = Some(world.at());
+    let ended = Ended {
+        started_at: Some(Timestamp::UNIX_EPOCH),
+        finished_at,
+        exit_code: 0,
+        reason: "Completed".into(),
+        message: String::new(),
+        report: None,
+    };
+    world.pod().containers[0].state = ContainerState::Ended(ended);
+    world.settle();
+    assert!(!world.pod().deletion_requested);
+    let sidecar = ContainerState::Running { started_at: None };
+    world.pod().containers.insert(0, ContainerFacts { name: "proxy".into(), state: sidecar });
+    world.settle();
+    assert!(world.pod().deletion_requested);
+}
+
+#[test]
+fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(50);
+    world.pods.clear();
+    world.settle();
+    assert_eq!(
+        (world.closed[0].paid_by, world.ready().1),
+        (Payer::Infrastructure, Reason::PodLost)
+    );
+    assert_eq!(world.created.len(), 1);
+}

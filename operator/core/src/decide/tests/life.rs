@@ -1,0 +1,117 @@
+//! A job that runs: how it ends, and what it costs.
+
+use super::*;
+
+#[test]
+fn a_job_runs_and_gives_its_card_back() {
+    let mut world = World::with(a_job());
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::WaitingForScheduler));
+    assert_eq!(world.created, ["train-r0-a1"]);
+    world.after(1).bind();
+    assert_eq!(world.ready(), (Truth::True, Reason::Preparing));
+    world.after(4).run();
+    assert_eq!(world.ready(), (Truth::True, Reason::Running));
+    assert_eq!(world.plan().wake, Wake::At(Timestamp::from_second(606).unwrap()));
+    world.after(100).exit(0, Reason::Completed);
+    assert_eq!(world.ready(), (Truth::True, Reason::Succeeded));
+    let closing = &world.closed[0];
+    assert_eq!(
+        (closing.bill.billed_seconds, closing.bill.charged.to_string()),
+        (104, "0.0104".to_owned())
+    );
+    assert_eq!(world.status().cost.charged, closing.bill.charged);
+    assert!(!world.pods[0].metered && !world.pods[0].deletion_requested);
+    world.after(3_600).settle();
+    assert!(world.pods.is_empty());
+    assert_eq!((world.created.len(), world.closed.len()), (1, 1));
+}
+
+#[test]
+fn a_job_that_does_not_end_is_told_to_stop_and_then_its_pod_is_deleted() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(600).settle();
+    assert_eq!(world.pod().stop_order, None);
+    world.after(1).settle();
+    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    assert!(!world.pod().deletion_requested);
+    world.after(49).settle();
+    assert!(!world.pod().deletion_requested);
+    world.after(1).settle();
+    assert!(world.pod().deletion_requested);
+    world.exit(137, Reason::PodDeleted);
+    assert_eq!(world.ready(), (Truth::False, Reason::MaxRuntimeReached));
+    assert_eq!(world.closed[0].bill.billed_seconds, 630);
+    assert_eq!(world.closed[0].bill.absorbed.to_string(), "0.0021");
+}
+
+#[test]
+fn money_ends_a_job_before_time_does() {
+    let mut job = a_job();
+    job.limit = Limit::Amount(Money::parse("0.02").unwrap());
+    let mut world = World::with(job);
+    world.settle().bind().run();
+    let lease = world.status().lease.clone().unwrap();
+    assert_eq!(lease.ends_because, Some(Reason::BudgetExhausted));
+    assert_eq!(lease.ends_at, Some(Timestamp::from_second(170).unwrap()));
+    world.after(170).settle().after(30).exit(143, Reason::BudgetExhausted);
+    assert_eq!(world.status().cost.charged.to_string(), "0.02");
+    assert_eq!(world.ready(), (Truth::False, Reason::BudgetExhausted));
+}
+
+#[test]
+fn limits_apply_live_up_to_what_the_pod_was_made_with() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run();
+    world.spec(|job| job.max_runtime = SignedDuration::from_mins(5));
+    assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(5)));
+    world.spec(|job| job.max_runtime = SignedDuration::from_hours(90));
+    assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(10)));
+}
+
+#[test]
+fn a_limit_below_what_was_used_stops_at_once_and_refunds_nothing() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(500);
+    world.spec(|job| job.max_runtime = seconds(1));
+    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    world.after(2).exit(143, Reason::MaxRuntimeReached);
+    assert_eq!(world.closed[0].bill.billed_seconds, 502);
+}
+
+#[test]
+fn deleting_the_job_does_not_make_its_time_free() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(500).delete_job();
+    world.after(3).exit(143, Reason::PodDeleted);
+    assert_eq!(world.closed[0].bill.billed_seconds, 503);
+    assert_eq!(world.closed[0].finding.reason, Reason::HolderDeleted);
+}
+
+#[test]
+fn a_stopped_job_goes_on_with_what_is_left() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(100);
+    world.spec(|job| job.wish = Wish::Stopped);
+    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::Stopped);
+    world.exit(143, Reason::Stopped);
+    assert_eq!(world.ready(), (Truth::True, Reason::Stopped));
+    world.after(1_000).settle();
+    assert_eq!(world.created.len(), 1);
+    world.spec(|job| job.wish = Wish::Running).bind().run();
+    assert_eq!(world.created, ["train-r0-a1", "train-r0-a2"]);
+    let ends = world.status().lease.clone().unwrap().ends_at.unwrap();
+    assert_eq!(ends.duration_since(world.at()), seconds(500));
+}
+
+#[test]
+fn a_new_rerun_stops_the_old_run_first() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(10);
+    world.spec(|job| job.rerun = 1);
+    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::Superseded);
+    assert_eq!(world.created.len(), 1);
+    world.exit(143, Reason::Superseded);
+    assert_eq!(world.created, ["train-r0-a1", "train-r1-a1"]);
+    assert_eq!(world.status().cost.charged, Money::ZERO);
+}

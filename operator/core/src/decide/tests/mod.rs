@@ -1,0 +1,307 @@
+//! Scenarios of one job, told step by step: each step decides and does what the plan says to a
+//! small model of the cluster.
+
+mod ends;
+mod every_stage;
+mod life;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::decide;
+use crate::{
+    catalog::Catalog,
+    condition::{ConditionType, Truth},
+    desired::{Desired, GpuCount, Wish},
+    lease::LeaseState,
+    money::{Limit, Money},
+    observed::{Holder, LeaseFacts, Market, NodeSupply, Object, Observed, PastRun, Price},
+    plan::{Closing, Command, Plan, Wake},
+    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, StopOrder, container},
+    reason::{Finding, Payer, Reason},
+    report::{Report, Stage},
+    status::Status,
+};
+
+fn seconds(count: i64) -> SignedDuration {
+    SignedDuration::from_secs(count)
+}
+
+fn a_job() -> Desired {
+    Desired {
+        rerun: 0,
+        cards: vec!["4090".into()],
+        count: GpuCount::new(1).unwrap(),
+        max_runtime: SignedDuration::from_mins(10),
+        grace_period: seconds(30),
+        limit: Limit::Amount(Money::parse("1").unwrap()),
+        currency: "USD".into(),
+        wish: Wish::Running,
+        keep_logs: SignedDuration::from_hours(1),
+    }
+}
+
+/// A cluster with one job, as small as can be.
+struct World {
+    now: i64,
+    desired: Option<Result<Desired, Finding>>,
+    object: Option<Object>,
+    lease: Option<LeaseFacts>,
+    pods: Vec<PodFacts>,
+    closed: Vec<Closing>,
+    voided: usize,
+    created: Vec<String>,
+    ledger: Vec<PastRun>,
+    refuses: Option<String>,
+    unsealed: Vec<String>,
+    market: Market,
+    last: Option<Plan>,
+}
+
+impl World {
+    fn with(desired: Desired) -> Self {
+        let node = NodeSupply {
+            name: "node-1".into(),
+            card: Some("rtx4090".into()),
+            allocatable: 4,
+            free: 4,
+            open: true,
+            cpu_millis: 16_000,
+            memory_bytes: 1 << 34,
+        };
+        let price = Price { per_hour: Money::parse("0.36").unwrap(), currency: "USD".into() };
+        Self {
+            now: 0,
+            desired: Some(Ok(desired)),
+            object: Some(Object {
+                uid: "u1".into(),
+                generation: 1,
+                deletion_requested: false,
+                status: Status::default(),
+            }),
+            lease: None,
+            pods: Vec::new(),
+            closed: Vec::new(),
+            voided: 0,
+            created: Vec::new(),
+            ledger: Vec::new(),
+            refuses: None,
+            unsealed: Vec::new(),
+            market: Market {
+                catalog: Catalog::built_in(),
+                prices: BTreeMap::from([("rtx4090".to_owned(), price)]),
+                nodes: vec![node],
+            },
+            last: None,
+        }
+    }
+
+    fn at(&self) -> Timestamp {
+        Timestamp::from_second(self.now).unwrap()
+    }
+
+    fn plan(&self) -> Plan {
+        let seen = Observed {
+            object: self.object.clone(),
+            lease: self.lease.clone(),
+            pods: self.pods.clone(),
+            ledger: self.ledger.clone(),
+            unsealed: self.unsealed.clone(),
+            pod_refused: self.refuses.clone(),
+            market: &self.market,
+        };
+        let holder = Holder { namespace: "ml".into(), name: "train".into() };
+        decide(&holder, self.desired.as_ref(), &seen, self.at())
+    }
+
+    /// Decides and acts until nothing is left to do.
+    fn settle(&mut self) -> &mut Self {
+        for _ in 0..10 {
+            let plan = self.plan();
+            let quiet = plan.commands.is_empty()
+                && plan.status == self.object.as_ref().map(|object| object.status.clone());
+            self.apply(&plan, usize::MAX);
+            if quiet {
+                return self;
+            }
+        }
+        panic!("no fixed point: {:#?}", self.last);
+    }
+
+    /// Writes the status and the first `most` commands.
+    fn apply(&mut self, plan: &Plan, most: usize) {
+        if let (Some(object), Some(status)) = (&mut self.object, &plan.status) {
+            object.status = status.clone();
+        }
+        for command in plan.commands.iter().take(most) {
+            self.carry_out(command);
+        }
+        self.last = Some(plan.clone());
+    }
+
+    fn carry_out(&mut self, command: &Command) {
+        let at = self.at();
+        match command {
+            Command::ReserveLease(terms) => {
+                assert!(self.lease.is_none(), "a second open lease");
+                self.lease = Some(LeaseFacts {
+                    terms: terms.clone(),
+                    holder_uid: "u1".into(),
+                    state: LeaseState::Reserved,
+                    pod_uid: None,
+                    node: None,
+                    held: None,
+                });
+            }
+            Command::CreatePod(plan) => {
+                assert!(!self.created.contains(&plan.name), "{} started twice", plan.name);
+                self.created.push(plan.name.clone());
+                self.pods.push(PodFacts {
+                    name: plan.name.clone(),
+                    uid: format!("uid-of-{}", plan.name),
+                    resource_version: "1".into(),
+                    created_at: at,
+                    bound: None,
+                    scheduler_says: None,
+                    deletion_requested: false,
+                    metered: true,
+                    stop_order: None,
+                    runtime_told: Some(plan.runtime),
+                    granted: Granted { runtime: plan.runtime, grace: plan.grace },
+                    disrupted: None,
+                    ceiling: Some(plan.ceiling),
+                    is_over: false,
+                    reason: None,
+                    message: None,
+                    containers: Vec::new(),
+                });
+            }
+            Command::RecordHeld { pod_uid, node, held, .. } => {
+                let lease = self.lease.as_mut().unwrap();
+                (lease.state, lease.held) = (LeaseState::Held, Some(*held));
+                (lease.pod_uid, lease.node) = (Some(pod_uid.clone()), Some(node.clone()));
+            }
+            Command::CloseLease(closing) => {
+                self.lease = None;
+                self.unsealed.push(closing.lease.clone());
+                self.closed.push(closing.clone());
+            }
+            Command::SealLease { lease } => self.unsealed.retain(|known| known != lease),
+            Command::VoidLease { lease, .. } => {
+                self.lease = None;
+                self.unsealed.push(lease.clone());
+                self.refuses = None;
+                self.voided += 1;
+            }
+            Command::OrderStop { reason, at, .. } => {
+                self.pod().stop_order = Some(StopOrder { reason: *reason, at: *at });
+            }
+            Command::TellRuntime { runtime, .. } => self.pod().runtime_told = Some(*runtime),
+            Command::DeletePod { pod, .. } => {
+                for known in self.pods.iter_mut().filter(|known| known.name == *pod) {
+                    known.deletion_requested = true;
+                }
+                self.collect();
+            }
+            Command::ForgetPod { pod, .. } => {
+                for known in self.pods.iter_mut().filter(|known| known.name == *pod) {
+                    known.metered = false;
+                }
+                self.collect();
+            }
+        }
+    }
+
+    /// What has no finalizer and was deleted goes, once it is over or was never bound.
+    fn collect(&mut self) {
+        self.pods.retain(|pod| {
+            !(pod.deletion_requested && !pod.metered && (pod.is_over || pod.bound.is_none()))
+        });
+    }
+
+    fn pod(&mut self) -> &mut PodFacts {
+        self.pods.last_mut().unwrap()
+    }
+
+    fn after(&mut self, time: i64) -> &mut Self {
+        self.now += time;
+        self
+    }
+
+    fn bind(&mut self) -> &mut Self {
+        let at = self.at();
+        self.pod().bound = Some(Bound { node: "node-1".into(), at });
+        self.settle()
+    }
+
+    fn run(&mut self) -> &mut Self {
+        let started_at = Some(self.at());
+        self.pod().containers = vec![ContainerFacts {
+            name: container::MAIN.into(),
+            state: ContainerState::Running { started_at },
+        }];
+        self.settle()
+    }
+
+    fn end_container(&mut self, name: &str, exit_code: i32, reason: Option<Reason>) -> &mut Self {
+        let finished_at = Some(self.at());
+        let stage = if name == container::MAIN { Stage::Run } else { Stage::Preflight };
+        let pod = self.pod();
+        let ended = Ended {
+            started_at: pod.running_at().or(finished_at),
+            finished_at,
+            exit_code,
+            reason: "Error".into(),
+            message: String::new(),
+            report: reason.map(|reason| Report {
+                stage,
+                reason: Some(reason),
+                exit_code: Some(exit_code),
+                ran_seconds: None,
+                evidence: "seen".into(),
+                cards: Vec::new(),
+            }),
+        };
+        pod.containers =
+            vec![ContainerFacts { name: name.into(), state: ContainerState::Ended(ended) }];
+        pod.is_over = true;
+        self.settle();
+        self.collect();
+        self
+    }
+
+    fn exit(&mut self, code: i32, reason: Reason) -> &mut Self {
+        self.end_container(container::MAIN, code, Some(reason))
+    }
+
+    fn status(&self) -> &Status {
+        &self.object.as_ref().unwrap().status
+    }
+
+    fn ready(&self) -> (Truth, Reason) {
+        let ready = self
+            .status()
+            .conditions
+            .iter()
+            .find(|condition| condition.kind == ConditionType::Ready)
+            .unwrap();
+        (ready.truth, ready.reason)
+    }
+
+    fn spec(&mut self, change: impl FnOnce(&mut Desired)) -> &mut Self {
+        change(self.desired.as_mut().unwrap().as_mut().unwrap());
+        self.object.as_mut().unwrap().generation += 1;
+        self.settle()
+    }
+
+    fn delete_job(&mut self) -> &mut Self {
+        (self.object, self.desired) = (None, None);
+        for pod in &mut self.pods {
+            pod.deletion_requested = true;
+        }
+        self.collect();
+        self.settle()
+    }
+}
