@@ -36,27 +36,20 @@ pub const ENVIRONMENT_GRACE_SECONDS: &str = "LEASEHOLD_GRACE_SECONDS";
 /// Beginning of all environment variables that belong to leasehold.
 pub const ENVIRONMENT_PREFIX: &str = "LEASEHOLD_";
 
-/// Most characters of a holder's name: [`attempt_name`] stays a valid label value with it.
+/// Most characters of a holder's name: the names of its attempts stay valid label values with it,
+/// because `rerun` has at most 9 digits and an attempt 10.
 pub const LONGEST_HOLDER_NAME: usize = 40;
-
-/// The name of an attempt's lease and pod: `train-r0-a1`.
-///
-/// At most 63 characters for a holder's name of at most [`LONGEST_HOLDER_NAME`], because `rerun`
-/// has at most 9 digits and an attempt 10.
-#[must_use]
-pub fn attempt_name(holder: &str, rerun: i64, attempt: u32) -> String {
-    format!("{holder}-r{rerun}-a{attempt}")
-}
 
 #[cfg(test)]
 mod tests {
+    use leasehold_core::observed::Holder;
+
     use super::*;
     use crate::schema::HIGHEST_RERUN;
 
     #[test]
     fn the_longest_name_of_an_attempt_is_a_valid_label_value() {
-        let name = attempt_name(&"x".repeat(LONGEST_HOLDER_NAME), HIGHEST_RERUN, u32::MAX);
-        assert_eq!(name.len(), 63);
-        assert_eq!(attempt_name("train", 0, 1), "train-r0-a1");
+        let holder = Holder { namespace: "ml".into(), name: "x".repeat(LONGEST_HOLDER_NAME) };
+        assert_eq!(holder.attempt_name(HIGHEST_RERUN, u32::MAX).len(), 63);
     }
 }

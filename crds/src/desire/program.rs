@@ -51,6 +51,7 @@ fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
                     "script has 1 to 65536 characters; put longer ones into the image",
                 ));
             }
+            fits_the_kernel("spec.script", script)?;
         }
         (None, Some(command)) => {
             if command.is_empty() {
@@ -66,6 +67,17 @@ fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
     }
 }
 
+/// The API server counts characters, Linux bytes: one argument has at most 128 KiB with its NUL
+/// (`MAX_ARG_STRLEN`, `man 2 execve`).
+fn fits_the_kernel(field: &str, argument: &str) -> Result<(), Finding> {
+    const MOST_BYTES: usize = 131_071;
+    if argument.len() <= MOST_BYTES {
+        return Ok(());
+    }
+    let given = format!("{} bytes", argument.len());
+    Err(invalid(field, &given, "Linux takes at most 131071 bytes; put it into a file of the image"))
+}
+
 fn bounded(field: &str, items: &[String], most: usize) -> Result<(), Finding> {
     if items.len() > most {
         return Err(invalid(field, &items.len().to_string(), &format!("at most {most} items")));
@@ -76,7 +88,10 @@ fn bounded(field: &str, items: &[String], most: usize) -> Result<(), Finding> {
             "",
             "an argument has at most 65536 characters",
         )),
-        None => Ok(()),
+        None => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, item)| fits_the_kernel(&format!("{field}[{index}]"), item)),
     }
 }
 
@@ -179,4 +194,27 @@ fn pulling(spec: &GpuJobSpec) -> Result<(), Finding> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_has_to_fit_in_bytes_too() {
+        let wide = "☂".repeat(50_000);
+        let spec = |script: Option<&String>, args: Option<&String>| GpuJobSpec {
+            script: script.cloned(),
+            command: args.map(|_| vec!["true".to_owned()]),
+            args: args.map(|args| vec![args.clone()]),
+            ..GpuJobSpec::default()
+        };
+        for (spec, field) in
+            [(spec(Some(&wide), None), "spec.script"), (spec(None, Some(&wide)), "spec.args[0]")]
+        {
+            let evidence = script_or_command(&spec).unwrap_err().evidence;
+            assert!(evidence.contains(field) && evidence.contains("150000 bytes"), "{evidence}");
+        }
+        assert!(script_or_command(&spec(Some(&"☂".repeat(40_000)), None)).is_ok());
+    }
 }

@@ -23,6 +23,14 @@ pub struct Holder {
     pub name: String,
 }
 
+impl Holder {
+    /// The name of an attempt's lease and pod: `train-r0-a1`.
+    #[must_use]
+    pub fn attempt_name(&self, rerun: i64, attempt: u32) -> String {
+        format!("{}-r{rerun}-a{attempt}", self.name)
+    }
+}
+
 /// Everything that a decision depends on, besides the specification and the time.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {

@@ -149,7 +149,7 @@ fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market,
     let rate = HourlyRate::of(chosen.per_hour, desired.count.get());
     let left = draft.money_left(desired);
     let terms = Terms {
-        name: format!("{}-r{}-a{attempt}", holder.name, desired.rerun),
+        name: holder.attempt_name(desired.rerun, attempt),
         rerun: desired.rerun,
         attempt,
         card: chosen.card.id.clone(),
