@@ -218,3 +218,6 @@ fn failure_of<'a>(pod: &'a PodFacts, name: &str) -> Option<&'a Ended> {
 fn words_of(ended: &Ended) -> String {
     format!("{}, exit code {}: {}", ended.reason, ended.exit_code, ended.message.trim())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,3 +3,5 @@
 
 pub mod build;
 pub mod facts;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! A pod that was built is read back as it was meant.
+
+use jiff::SignedDuration;
+use leasehold_core::plan::{PodPlan, Share};
+use leasehold_crds::GpuJob;
+use serde_json::{Value, json};
+
+use super::{build::build, facts::pod_facts};
+
+fn job(spec: &Value) -> GpuJob {
+    let mut whole = json!({
+        "gpu": {"cards": ["4090"]}, "image": "python:3.11-slim",
+        "maxRuntime": "1h", "budget": {"limit": "1"},
+    });
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    serde_json::from_value(json!({
+        "apiVersion": "leasehold.dev/v1alpha1", "kind": "GpuJob",
+        "metadata": {"name": "train", "namespace": "ml", "uid": "u1"}, "spec": whole,
+    }))
+    .unwrap()
+}
+
+fn plan() -> PodPlan {
+    PodPlan {
+        name: "train-r0-a1".into(),
+        rerun: 0,
+        attempt: 1,
+        card: "rtx4090".into(),
+        node_hint: "node-1".into(),
+        product_labels: vec!["NVIDIA-GeForce-RTX-4090".into()],
+        product_names: vec!["NVIDIA GeForce RTX 4090".into()],
+        memory_mib: Some(24_564),
+        memory_bounds_mib: Some((22_000, 26_000)),
+        count: 2,
+        share: Share { cpu_millis: 4_000, memory_bytes: 1 << 34 },
+        runtime: SignedDuration::from_hours(1),
+        hold: Some(SignedDuration::from_hours(2)),
+        grace: SignedDuration::from_secs(45),
+        ceiling: SignedDuration::from_hours(3),
+    }
+}
+
+fn built(spec: &Value) -> Value {
+    serde_json::to_value(build(&job(spec), &plan(), "agent:1")).unwrap()
+}
+
+fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
+    pod.pointer(path).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn limits_are_read_back_from_what_nobody_can_change() {
+    let mut pod = build(&job(&json!({"script": "true"})), &plan(), "agent:1");
+    pod.metadata.uid = Some("u2".into());
+    pod.metadata.creation_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    pod.metadata.annotations.as_mut().unwrap().clear();
+    let facts = pod_facts(&pod).unwrap();
+    assert_eq!(facts.granted.runtime, plan().runtime);
+    assert_eq!(facts.granted.grace, plan().grace);
+    assert_eq!(facts.ceiling, Some(plan().ceiling));
+    assert_eq!(facts.runtime_told, None);
+    assert!(facts.metered);
+}
+
+#[test]
+fn only_the_containers_that_need_cards_see_them() {
+    let pod = built(&json!({"script": "true"}));
+    for path in ["/spec/initContainers/1", "/spec/containers/0"] {
+        assert_eq!(at(&pod, &format!("{path}/resources/limits/nvidia.com~1gpu")), "2");
+        assert_eq!(at(&pod, &format!("{path}/resources/limits/cpu")), "4000m");
+    }
+    let install = "/spec/initContainers/0";
+    assert_eq!(at(&pod, &format!("{install}/resources/limits/nvidia.com~1gpu")), &Value::Null);
+    assert_eq!(at(&pod, &format!("{install}/env/0/value")), "void");
+}
+
+#[test]
+fn a_script_reaches_its_shell_as_it_was_written() {
+    let pod = built(&json!({"script": "echo $$ $(date) $HOME", "workingDir": "/work dir"}));
+    let args = at(&pod, "/spec/containers/0/args");
+    assert_eq!(
+        args,
+        &json!(["run", "--working-dir", "/work dir", "--script", "echo $$$$ $$(date) $$HOME"])
+    );
+}
+
+#[test]
+fn a_command_keeps_its_arguments_apart() {
+    let pod = built(&json!({"command": ["python", "-c"], "args": ["print(1)", "--script"]}));
+    let args = at(&pod, "/spec/containers/0/args");
+    assert_eq!(args, &json!(["run", "--", "python", "-c", "print(1)", "--script"]));
+}
+
+#[test]
+fn shared_memory_is_mounted_once_and_counts_within_the_memory() {
+    let pod = built(&json!({"script": "true", "resources": {"memory": "8Gi"}}));
+    let shm = at(&pod, "/spec/volumes/2/emptyDir");
+    assert_eq!(shm, &json!({"medium": "Memory", "sizeLimit": (4_i64 << 30).to_string()}));
+    let asked = json!({"script": "true", "resources": {"memory": "8Gi", "sharedMemory": "2Gi"}});
+    assert_eq!(at(&built(&asked), "/spec/volumes/2/emptyDir/sizeLimit"), "2Gi");
+}
+
+#[test]
+fn a_pod_follows_its_holder_but_is_kept_until_it_is_accounted_for() {
+    let pod = built(&json!({"script": "true"}));
+    assert_eq!(at(&pod, "/metadata/ownerReferences/0/blockOwnerDeletion"), false);
+    assert_eq!(at(&pod, "/metadata/finalizers"), &json!(["leasehold.dev/metering"]));
+    assert_eq!(at(&pod, "/spec/terminationGracePeriodSeconds"), 55);
+    assert_eq!(at(&pod, "/spec/automountServiceAccountToken"), false);
+}

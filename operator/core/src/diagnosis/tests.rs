@@ -1,0 +1,132 @@
+//! The composed list of judges, on what kubelets and agents say.
+
+use jiff::SignedDuration;
+
+use super::*;
+use crate::{
+    pod::{ContainerFacts, ContainerState, Granted, StopOrder},
+    report::{Report, Stage},
+};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn bound() -> Bound {
+    Bound { node: "node-1".into(), at: at(0) }
+}
+
+fn pod() -> PodFacts {
+    PodFacts {
+        name: "train-r0-a1".into(),
+        uid: "u".into(),
+        resource_version: "1".into(),
+        created_at: at(0),
+        bound: Some(bound()),
+        scheduler_says: None,
+        deletion_requested: false,
+        disrupted: None,
+        metered: true,
+        stop_order: None,
+        runtime_told: None,
+        granted: Granted { runtime: SignedDuration::from_mins(1), grace: SignedDuration::ZERO },
+        ceiling: None,
+        is_over: true,
+        reason: None,
+        message: None,
+        containers: Vec::new(),
+    }
+}
+
+fn container(name: &str, exit_code: i32, word: &str, said: Option<Reason>) -> ContainerFacts {
+    let stage = if name == container::MAIN { Stage::Run } else { Stage::Preflight };
+    let report = said.map(|reason| Report {
+        reason: Some(reason),
+        evidence: "as seen".into(),
+        ..Report::new(stage)
+    });
+    let end = ContainerState::Ended(Ended {
+        started_at: Some(at(5)),
+        finished_at: Some(at(9)),
+        exit_code,
+        reason: word.into(),
+        message: "words".into(),
+        report,
+    });
+    ContainerFacts { name: name.into(), state: end }
+}
+
+fn with(containers: Vec<ContainerFacts>) -> PodFacts {
+    PodFacts { containers, ..pod() }
+}
+
+fn reason(pod: &PodFacts, holder: HolderPresence) -> Reason {
+    end(pod, &bound(), holder, at(60)).unwrap().finding.reason
+}
+
+#[test]
+fn each_end_has_its_reason() {
+    let main = |code, word: &str, said| with(vec![container(container::MAIN, code, word, said)]);
+    let preflight = |code, said| with(vec![container(container::PREFLIGHT, code, "Error", said)]);
+    let order = |reason| Some(StopOrder { reason, at: at(8) });
+    let mut deleted = main(143, "Error", Some(Reason::PodDeleted));
+    deleted.deletion_requested = true;
+    let table = [
+        (main(0, "Completed", Some(Reason::Completed)), Reason::Completed),
+        (main(0, "Completed", None), Reason::Completed),
+        (main(3, "Error", Some(Reason::CommandFailed)), Reason::CommandFailed),
+        (main(3, "Error", None), Reason::CommandFailed),
+        (main(137, "OOMKilled", Some(Reason::CommandKilled)), Reason::HostOutOfMemory),
+        (main(128, "StartError", None), Reason::AgentFailed),
+        (preflight(1, Some(Reason::TooFewCards)), Reason::TooFewCards),
+        (preflight(2, None), Reason::AgentFailed),
+        (with(vec![container(container::INSTALL, 1, "Error", None)]), Reason::AgentFailed),
+        (PodFacts { reason: Some("Evicted".into()), ..main(137, "Error", None) }, Reason::Evicted),
+        (
+            PodFacts { reason: Some("DeadlineExceeded".into()), ..main(137, "Error", None) },
+            Reason::CeilingReached,
+        ),
+        (
+            PodFacts {
+                reason: Some("DeadlineExceeded".into()),
+                stop_order: order(Reason::MaxRuntimeReached),
+                ..main(137, "Error", None)
+            },
+            Reason::MaxRuntimeReached,
+        ),
+        (PodFacts { stop_order: order(Reason::Stopped), ..deleted.clone() }, Reason::Stopped),
+        (PodFacts { stop_order: order(Reason::ImagePullFailed), ..pod() }, Reason::ImagePullFailed),
+        (PodFacts { disrupted: Some("drain".into()), ..deleted.clone() }, Reason::PodDisrupted),
+        (deleted.clone(), Reason::PodDeleted),
+        (pod(), Reason::PodLost),
+    ];
+    for (pod, expected) in table {
+        assert_eq!(reason(&pod, HolderPresence::Present), expected, "{pod:?}");
+    }
+    assert_eq!(reason(&deleted, HolderPresence::Gone), Reason::HolderDeleted);
+}
+
+#[test]
+fn a_pod_that_the_kubelet_refused_ends_when_it_was_bound() {
+    let pod = PodFacts { reason: Some("UnexpectedAdmissionError".into()), ..pod() };
+    let end = end(&pod, &bound(), HolderPresence::Present, at(60)).unwrap();
+    assert_eq!((end.at, end.known), (at(0), EndKnown::Refused));
+    assert_eq!(end.finding.reason, Reason::NodeRefusedPod);
+}
+
+#[test]
+fn an_end_is_never_before_the_binding_nor_after_now() {
+    let mut early = with(vec![container(container::MAIN, 0, "Completed", None)]);
+    let late = Bound { at: at(20), ..bound() };
+    assert_eq!(end(&early, &late, HolderPresence::Present, at(60)).unwrap().at, at(20));
+    assert_eq!(end(&early, &bound(), HolderPresence::Present, at(7)).unwrap().at, at(7));
+    early.is_over = false;
+    assert_eq!(end(&early, &bound(), HolderPresence::Present, at(60)), None);
+}
+
+#[test]
+fn faults_of_a_node_name_it() {
+    let pod = with(vec![container(container::PREFLIGHT, 1, "Error", Some(Reason::GpuLost))]);
+    let end = end(&pod, &bound(), HolderPresence::Present, at(60)).unwrap();
+    assert!(end.finding.evidence.contains("node-1"), "{:?}", end.finding);
+}
