@@ -111,12 +111,16 @@ pub struct GpuLeaseStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub running_at: Option<String>,
+    /// The order to stop the program, once it was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<LeaseStop>,
     /// When the cards came back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub ended_at: Option<String>,
-    /// How well the end is known: Kubelet (it said so), Refused (it refused the pod), Lost (the pod
-    /// vanished; the end is the latest that can be charged).
+    /// How well the end is known: Kubelet (it said so), Refused (it refused the pod), Observed (no
+    /// container with cards had started; the end is when it was seen), Lost (the pod vanished; the
+    /// end is the latest that can be charged).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "end_known")]
     pub end_known: Option<String>,
@@ -146,6 +150,22 @@ pub struct GpuLeaseStatus {
     pub absorbed: Option<String>,
 }
 
+/// An order to stop the program. It stands here before the program is told, and decides until when
+/// the lease is paid.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseStop {
+    /// Why, in one word.
+    #[schemars(schema_with = "schema::reason")]
+    pub reason: String,
+    /// What was seen then.
+    #[schemars(schema_with = "schema::message")]
+    pub evidence: String,
+    /// When.
+    #[schemars(schema_with = "schema::instant")]
+    pub at: String,
+}
+
 fn lease_state(_: &mut SchemaGenerator) -> Schema {
     let names: Vec<_> =
         leasehold_core::lease::LeaseState::ALL.iter().map(|state| state.name()).collect();
@@ -153,5 +173,5 @@ fn lease_state(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn end_known(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ["Kubelet", "Refused", "Lost"]})
+    json_schema!({"type": "string", "enum": ["Kubelet", "Refused", "Observed", "Lost"]})
 }

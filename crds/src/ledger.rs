@@ -5,15 +5,15 @@
 
 use kube::{ResourceExt, api::ObjectMeta};
 use leasehold_core::{
-    lease::{Held, LeaseState, Terms},
+    lease::{Held, LeaseState, Stop, Terms},
     money::Money,
     observed::{Holder, LeaseFacts, PastRun},
     plan::Closing,
-    reason::Reason,
+    reason::{Finding, Reason},
 };
 
 use crate::{
-    lease::{GpuLease, GpuLeaseSpec, GpuLeaseStatus, LeaseHolder, Quote},
+    lease::{GpuLease, GpuLeaseSpec, GpuLeaseStatus, LeaseHolder, LeaseStop, Quote},
     names::FINALIZER_LEDGER,
     schema::LONGEST_MESSAGE,
     status::{clipped, read, write},
@@ -68,7 +68,13 @@ pub fn lease(terms: &Terms, holder: &Holder, holder_uid: &str) -> GpuLease {
 
 /// The status of a lease whose pod holds its cards.
 #[must_use]
-pub fn held_status(terms: &Terms, pod_uid: &str, node: &str, held: Held) -> GpuLeaseStatus {
+pub fn held_status(
+    terms: &Terms,
+    pod_uid: &str,
+    node: &str,
+    held: Held,
+    stop: Option<&Stop>,
+) -> GpuLeaseStatus {
     GpuLeaseStatus {
         state: LeaseState::Held.name().to_owned(),
         pod_uid: Some(pod_uid.to_owned()),
@@ -76,6 +82,11 @@ pub fn held_status(terms: &Terms, pod_uid: &str, node: &str, held: Held) -> GpuL
         rate_per_hour: Some(terms.rate().per_hour().to_string()),
         held_at: Some(write::instant(held.at)),
         running_at: held.running_at.map(write::instant),
+        stop: stop.map(|stop| LeaseStop {
+            reason: stop.finding.reason.name().to_owned(),
+            evidence: clipped(&stop.finding.evidence, LONGEST_MESSAGE),
+            at: write::instant(stop.at),
+        }),
         ..GpuLeaseStatus::default()
     }
 }
@@ -90,6 +101,7 @@ pub fn closed_status(terms: &Terms, closing: &Closing) -> GpuLeaseStatus {
         rate_per_hour: Some(terms.rate().per_hour().to_string()),
         held_at: Some(write::instant(closing.held.at)),
         running_at: closing.held.running_at.map(write::instant),
+        stop: None,
         ended_at: Some(write::instant(closing.ended_at)),
         end_known: Some(closing.end_known.name().to_owned()),
         released_because: Some(closing.finding.reason.name().to_owned()),
@@ -167,7 +179,16 @@ pub fn lease_facts(lease: &GpuLease) -> Result<Option<LeaseFacts>, Unreadable> {
         pod_uid: status.pod_uid,
         node: status.node,
         held,
+        stop: status.stop.as_ref().map(|stop| read_stop(lease, stop)).transpose()?,
     }))
+}
+
+fn read_stop(lease: &GpuLease, stop: &LeaseStop) -> Result<Stop, Unreadable> {
+    let reason = Reason::parse(&stop.reason)
+        .ok_or_else(|| unreadable(lease, "status.stop.reason", &stop.reason))?;
+    let at =
+        read::instant(&stop.at).ok_or_else(|| unreadable(lease, "status.stop.at", &stop.at))?;
+    Ok(Stop { finding: Finding::new(reason, stop.evidence.clone()), at })
 }
 
 /// A lease as a line of history. It survives anything: what cannot be read counts as held and
@@ -260,7 +281,7 @@ mod tests {
         let facts = lease_facts(&lease).unwrap().unwrap();
         assert_eq!((facts.state, facts.held), (LeaseState::Reserved, None));
         let held = Held { at: at(100), running_at: None };
-        lease.status = Some(held_status(&the_terms(), "pod-1", "node-1", held));
+        lease.status = Some(held_status(&the_terms(), "pod-1", "node-1", held, None));
         let facts = lease_facts(&lease).unwrap().unwrap();
         assert_eq!((facts.state, facts.held), (LeaseState::Held, Some(held)));
         assert_eq!(facts.pod_uid.as_deref(), Some("pod-1"));

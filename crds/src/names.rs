@@ -21,8 +21,6 @@ pub const LABEL_LEASE: &str = "leasehold.dev/lease";
 
 /// Annotation on a pod: the order to stop the program, with its reason.
 pub const ANNOTATION_STOP: &str = "leasehold.dev/stop";
-/// Annotation on a pod: when the stop was ordered, RFC 3339.
-pub const ANNOTATION_STOPPED_AT: &str = "leasehold.dev/stopped-at";
 /// Annotation on a pod: the running time in seconds that the agent enforces.
 pub const ANNOTATION_RUNTIME_SECONDS: &str = "leasehold.dev/runtime-seconds";
 
@@ -33,6 +31,8 @@ pub const ANNOTATION_NODE_HINT: &str = "leasehold.dev/node-hint";
 pub const ENVIRONMENT_RUNTIME_SECONDS: &str = "LEASEHOLD_RUNTIME_SECONDS";
 /// Environment variable of the program: its grace period in seconds.
 pub const ENVIRONMENT_GRACE_SECONDS: &str = "LEASEHOLD_GRACE_SECONDS";
+/// Environment variable of the program: seconds from taking the card until the stop at most.
+pub const ENVIRONMENT_HELD_SECONDS: &str = "LEASEHOLD_HELD_SECONDS";
 /// Beginning of all environment variables that belong to leasehold.
 pub const ENVIRONMENT_PREFIX: &str = "LEASEHOLD_";
 

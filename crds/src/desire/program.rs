@@ -67,10 +67,13 @@ fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
     }
 }
 
-/// The API server counts characters, Linux bytes: one argument has at most 128 KiB with its NUL
-/// (`MAX_ARG_STRLEN`, `man 2 execve`).
+/// The API server counts characters, Linux bytes: one argument or variable has at most 128 KiB with
+/// its NUL (`MAX_ARG_STRLEN`, `man 2 execve`).
 fn fits_the_kernel(field: &str, argument: &str) -> Result<(), Finding> {
     const MOST_BYTES: usize = 131_071;
+    if argument.contains('\0') {
+        return Err(invalid(field, "a NUL character", "Linux takes none in arguments; remove it"));
+    }
     if argument.len() <= MOST_BYTES {
         return Ok(());
     }
@@ -109,6 +112,8 @@ fn environment(variables: &[EnvVar]) -> Result<(), Finding> {
         {
             return Err(invalid(&field, name, says::VARIABLE_NAME));
         }
+        let text = variable.value.as_deref().unwrap_or_default();
+        fits_the_kernel(&format!("spec.env[{index}].value"), text)?;
         if name == "NVIDIA_VISIBLE_DEVICES" {
             return Err(invalid(&field, name, says::VISIBLE_DEVICES));
         }
@@ -216,5 +221,13 @@ mod tests {
             assert!(evidence.contains(field) && evidence.contains("150000 bytes"), "{evidence}");
         }
         assert!(script_or_command(&spec(Some(&"☂".repeat(40_000)), None)).is_ok());
+        assert!(script_or_command(&spec(Some(&"a\0b".to_owned()), None)).is_err());
+        let variable = |value: &str| EnvVar {
+            name: "WIDE".into(),
+            value: Some(value.to_owned()),
+            value_from: None,
+        };
+        assert!(environment(&[variable(&wide)]).is_err());
+        assert!(environment(&[variable("narrow")]).is_ok());
     }
 }

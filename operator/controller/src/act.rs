@@ -16,13 +16,14 @@ use crate::{
     context::Context,
     error::{Class, Error},
     observe::Seen,
-    pod::build::build,
+    pod::{build::build, facts::pod_facts},
 };
 
 /// Carries out commands.
 ///
 /// # Errors
-/// The first write that failed; those after it wait for the next pass.
+/// The first write that failed; those after it wait for the next pass, but for those that end
+/// what has no right to go on.
 pub async fn act(
     context: &Context,
     holder: &Holder,
@@ -30,10 +31,17 @@ pub async fn act(
     commands: &[Command],
 ) -> Result<(), Error> {
     let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
+    let mut failed = None;
     for command in commands {
-        hand.carry_out(command).await?;
+        // A write that failed stops no stop.
+        if failed.is_some() && !command.is_enforcing() {
+            continue;
+        }
+        if let Err(error) = hand.carry_out(command).await {
+            failed.get_or_insert(error);
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 struct Hand<'a> {
@@ -52,8 +60,11 @@ impl Hand<'_> {
         match command {
             Command::ReserveLease(terms) => self.reserve(terms).await,
             Command::CreatePod(pod) => self.create_pod(pod).await,
-            Command::RecordHeld { lease, pod_uid, node, held } => {
-                self.write(lease, |terms| ledger::held_status(terms, pod_uid, node, *held)).await
+            Command::RecordHeld { lease, pod_uid, node, held, stop } => {
+                self.write(lease, |terms| {
+                    ledger::held_status(terms, pod_uid, node, *held, stop.as_ref())
+                })
+                .await
             }
             Command::CloseLease(closing) => {
                 self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await
@@ -64,9 +75,16 @@ impl Hand<'_> {
                 Ok(())
             }
             Command::SealLease { lease } => self.seal(lease).await,
-            Command::OrderStop { pod, reason, at } => {
-                let annotations = json!({names::ANNOTATION_STOP: reason.name(), names::ANNOTATION_STOPPED_AT: at.to_string()});
+            Command::OrderStop { pod, reason } => {
+                let annotations = json!({names::ANNOTATION_STOP: reason.name()});
                 cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
+            }
+            Command::LabelPod { pod } => {
+                let labels = json!({
+                    names::LABEL_LEASE: pod,
+                    names::LABEL_HOLDER: self.holder.name,
+                });
+                cluster.patch_pod(namespace, pod, json!({"labels": labels})).await
             }
             Command::TellRuntime { pod, runtime } => {
                 let annotations =
@@ -83,6 +101,7 @@ impl Hand<'_> {
     async fn reserve(&mut self, terms: &Terms) -> Result<(), Error> {
         let uid = self.seen.job.as_ref().and_then(|job| job.uid()).unwrap_or_default();
         let lease = ledger::lease(terms, self.holder, &uid);
+        self.context.refusals.forget(self.holder);
         let namespace = &self.holder.namespace;
         let stored = match self.context.cluster.create_lease(namespace, &lease).await {
             Err(error) if already_exists(&error) => {
@@ -96,9 +115,10 @@ impl Hand<'_> {
                 }
                 stored
             }
-            other => {
-                self.reserved_now = other.is_ok();
-                other?
+            Err(error) => return Err(self.note_refusal(&terms.name, error)),
+            Ok(stored) => {
+                self.reserved_now = true;
+                stored
             }
         };
         self.lease = Some(Arc::new(stored));
@@ -124,22 +144,30 @@ impl Hand<'_> {
         let pod = build(job, plan, &self.context.agent_image);
         match self.context.cluster.create_pod(namespace, &pod).await {
             Err(error) if already_exists(&error) => self.check_pod(plan, error).await,
-            Err(error) if matches!(error.class(), Class::Denied | Class::Refused) => {
-                let words = error.refusal().unwrap_or("no words").to_owned();
-                self.context.refusals.note(self.holder, &plan.name, &words);
-                Err(error)
-            }
-            other => other,
+            Err(error) => Err(self.note_refusal(&plan.name, error)),
+            Ok(()) => Ok(()),
         }
+    }
+
+    /// What the API server refuses is told to the holder's next decision.
+    fn note_refusal(&self, lease: &str, error: Error) -> Error {
+        if matches!(error.class(), Class::Denied | Class::Refused) {
+            let words = error.refusal().unwrap_or("no words").to_owned();
+            self.context.refusals.note(self.holder, lease, &words);
+        }
+        error
     }
 
     /// A pod of this name exists: one of ours is what was wanted, any other one is in the way.
     async fn check_pod(&self, plan: &PodPlan, error: Error) -> Result<(), Error> {
         let namespace = &self.holder.namespace;
         let stored = self.context.cluster.read_pod(namespace, &plan.name).await?;
-        if stored.is_some_and(|pod| pod.labels().get(names::LABEL_LEASE) == Some(&plan.name)) {
+        let job = self.seen.job.as_ref().and_then(|job| job.uid());
+        let ours = stored.and_then(|pod| pod_facts(&pod)).is_some_and(|pod| pod.owner == job);
+        if ours {
             return Ok(());
         }
+        self.context.supply.pod_is_gone(&(namespace.clone(), plan.name.clone()));
         let words = format!("a pod {} that leasehold did not make is in the way", plan.name);
         self.context.refusals.note(self.holder, &plan.name, &words);
         Err(error)

@@ -5,8 +5,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{ResourceExt, runtime::watcher::Event};
-use leasehold_core::{catalog::Catalog, observed::Price};
+use leasehold_core::{
+    catalog::Catalog,
+    condition::ConditionType,
+    observed::Price,
+    reason::{Finding, Reason},
+};
 use leasehold_crds::{GpuCard, GpuCardSpec, GpuCardStatus, Settings, market};
 
 use crate::context::Context;
@@ -65,9 +71,9 @@ impl PriceList {
                 observed_generation: card.metadata.generation.unwrap_or(0),
                 nodes: count.nodes,
                 total: count.total,
-                held: count.total - count.free,
+                held: count.held,
                 free: count.free,
-                conditions: Vec::new(),
+                conditions: vec![accepted(&card, context)],
             };
             if card.status.as_ref() == Some(&status) {
                 continue;
@@ -82,6 +88,31 @@ impl PriceList {
 
 fn specifications(cards: &BTreeMap<String, Arc<GpuCard>>) -> BTreeMap<String, GpuCardSpec> {
     cards.iter().map(|(name, card)| (name.clone(), card.spec.clone())).collect()
+}
+
+/// Whether the card can be used, and what to change.
+fn accepted(card: &GpuCard, context: &Context) -> Condition {
+    let usable = market::with_card(Catalog::built_in(), card)
+        .and_then(|_| market::price(card, &context.settings));
+    let (status, finding) = match usable {
+        Ok(_) => ("True", Finding::new(Reason::Accepted, "")),
+        Err(finding) => ("False", finding),
+    };
+    let kind = ConditionType::Accepted.name();
+    let last = card
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions)
+        .find(|last| last.type_ == kind && last.status == status);
+    Condition {
+        type_: kind.to_owned(),
+        status: status.to_owned(),
+        reason: finding.reason.name().to_owned(),
+        message: finding.message(),
+        observed_generation: card.metadata.generation,
+        last_transition_time: last
+            .map_or_else(|| Time(context.clock.now()), |last| last.last_transition_time.clone()),
+    }
 }
 
 /// A card that cannot be used is left out and said so; it stops no other.

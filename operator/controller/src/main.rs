@@ -1,6 +1,6 @@
 //! `leasehold`: the operator's binary.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use kube::{
@@ -70,8 +70,20 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
     // Retries are the queue's: silent ones inside the client would hide outages from it.
     config.default_retry = false;
     let client = Client::try_from(config)?;
-    let version = client.apiserver_version().await?;
-    tracing::info!(server = version.git_version, "the API server answers");
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {},
+            _ = interrupt.recv() => {},
+        }
+        tracing::info!("told to end; finishing passes that are under way");
+    };
+    tokio::pin!(stop);
+    tokio::select! {
+        () = &mut stop => return Ok(()),
+        () = api_server(&client) => {}
+    }
     let context = Context {
         cluster: Cluster::new(client),
         clock: Arc::new(SystemClock),
@@ -83,17 +95,22 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
         supply: Supply::default(),
         refusals: Refusals::default(),
     };
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    run(Arc::new(context), async move {
-        tokio::select! {
-            _ = terminate.recv() => {},
-            _ = interrupt.recv() => {},
-        }
-        tracing::info!("told to end; finishing passes that are under way");
-    })
-    .await?;
+    run(Arc::new(context), stop).await?;
     Ok(())
+}
+
+/// Waits until the API server answers: it may be started after the operator.
+async fn api_server(client: &Client) {
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => {
+                tracing::info!(server = version.git_version, "the API server answers");
+                return;
+            }
+            Err(error) => tracing::warn!(%error, "the API server does not answer yet"),
+        }
+        tokio::time::sleep(Duration::from_secs(3)).await;
+    }
 }
 
 async fn configuration(arguments: &RunArguments) -> Result<Config, Box<dyn std::error::Error>> {

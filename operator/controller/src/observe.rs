@@ -50,7 +50,7 @@ impl Seen {
             pods: self.pod_facts.clone(),
             ledger: self.ledger.clone(),
             unsealed: self.unsealed.iter().map(|lease| lease.name_any()).collect(),
-            pod_refused: self.refused.clone(),
+            refused: self.refused.clone(),
             market,
         }
     }
@@ -102,8 +102,8 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
         })?,
         None => None,
     };
-    let refused =
-        lease_facts.as_ref().and_then(|lease| context.refusals.of(holder, &lease.terms.name));
+    let newest = lease.as_ref().map(|lease| lease.name_any()).or_else(|| named(job.as_deref()));
+    let refused = newest.and_then(|name| context.refusals.of(holder, &name));
     let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
     Ok(Seen { job, pods, lease, unsealed, object, lease_facts, pod_facts, ledger, refused })
 }
@@ -141,6 +141,11 @@ async fn confirmed(
     Ok(stored.filter(|lease| !is_final(lease)).map(Arc::new))
 }
 
+/// The lease that the status speaks of.
+fn named(job: Option<&GpuJob>) -> Option<String> {
+    Some(job?.status.as_ref()?.lease.as_ref()?.name.clone())
+}
+
 /// An open lease of which only a status or a pod speaks yet.
 async fn unseen_lease(
     context: &Context,
@@ -148,15 +153,15 @@ async fn unseen_lease(
     job: Option<&GpuJob>,
     pods: &[Arc<Pod>],
 ) -> Result<Option<Arc<GpuLease>>, Error> {
-    let named = job.and_then(|job| Some(job.status.as_ref()?.lease.as_ref()?.name.clone()));
     let live = pods
         .iter()
         .filter_map(|pod| pod_facts(pod))
         .filter(|pod| pod.metered || !pod.is_over)
         .map(|pod| pod.name);
-    for name in named.into_iter().chain(live) {
+    for name in named(job).into_iter().chain(live) {
         let stored = context.cluster.read_lease(&holder.namespace, &name).await?;
-        if let Some(lease) = stored.filter(|lease| !is_final(lease)) {
+        let own = |lease: &GpuLease| lease.spec.holder.name == holder.name && !is_final(lease);
+        if let Some(lease) = stored.filter(own) {
             return Ok(Some(Arc::new(lease)));
         }
     }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leasehold_core::observed::Holder;
-use leasehold_crds::{GpuJob, GpuLease, names};
+use leasehold_crds::{GpuJob, GpuLease};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -40,13 +40,10 @@ pub fn holder_of_lease(lease: &GpuLease) -> Option<Holder> {
     Some(Holder { namespace: lease.namespace()?, name: lease.spec.holder.name.clone() })
 }
 
-/// Whose pod this is.
+/// Whose pod this is: by its name, because labels can be changed.
 #[must_use]
 pub fn holder_of_pod(pod: &Pod) -> Option<Holder> {
-    Some(Holder {
-        namespace: pod.namespace()?,
-        name: pod.labels().get(names::LABEL_HOLDER)?.clone(),
-    })
+    Holder::of_attempt(&pod.namespace()?, &pod.name_any())
 }
 
 /// A watch ended, which it never should: what it feeds would be stale from now on.

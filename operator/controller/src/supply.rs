@@ -91,8 +91,10 @@ pub struct Count {
     pub nodes: i64,
     /// Cards that device plugins offer.
     pub total: i64,
-    /// Cards that no pod holds or is about to hold.
+    /// Cards that a pod could get now: on nodes that are ready and not cordoned.
     pub free: i64,
+    /// Cards that a pod holds or is about to hold.
+    pub held: i64,
 }
 
 impl Supply {
@@ -174,17 +176,29 @@ impl Supply {
         let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         let hint = pod.annotations().get(names::ANNOTATION_NODE_HINT);
         let mut inner = self.lock();
-        match hint.filter(|_| !is_bound && !has_ended(pod)) {
+        let waits = !is_bound && !has_ended(pod) && !inner.holding.contains_key(&key);
+        match hint.filter(|_| waits) {
             Some(node) => {
                 let usage = Usage { node: node.clone(), count: cards_of(pod) };
                 inner.claimed.insert(key, usage);
             }
-            None if has_ended(pod) => {
+            // A bound pod is counted by the watch of placed pods, from now or a moment later.
+            None if has_ended(pod) || inner.holding.contains_key(&key) => {
                 inner.claimed.remove(&key);
             }
             None => {}
         }
         inner.recount();
+    }
+
+    /// A pod of ours that is gone before it was on a node. Tells whether cards became free.
+    pub fn unclaim(&self, key: &PodKey) -> bool {
+        let mut inner = self.lock();
+        let freed = inner.claimed.remove(key).is_some();
+        if freed {
+            inner.recount();
+        }
+        freed
     }
 
     /// A pod that is gone or has ended. Tells whether cards became free.
@@ -253,7 +267,8 @@ impl Supply {
             |sum, node| Count {
                 nodes: sum.nodes + 1,
                 total: sum.total + i64::from(node.allocatable),
-                free: sum.free + i64::from(node.free),
+                free: sum.free + if node.open { i64::from(node.free) } else { 0 },
+                held: sum.held + i64::from(node.allocatable.saturating_sub(node.free)),
             },
         )
     }

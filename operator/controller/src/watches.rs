@@ -1,6 +1,6 @@
 //! The watches: each feeds an index or the supply and rings for the holders that it touches.
 
-use std::{collections::HashSet, fmt::Debug, sync::Arc};
+use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -9,6 +9,7 @@ use kube::{
     core::DeserializeGuard,
     runtime::{
         WatchStreamExt,
+        utils::Backoff,
         watcher::{self, Event, watcher},
     },
 };
@@ -150,8 +151,9 @@ impl Feed {
                 }
                 Event::InitDone => supply.keep_ours(&listed),
                 Event::Apply(pod) => supply.ours(key(pod), pod),
+                // A pod that only lost its labels still holds its cards.
                 Event::Delete(pod) => {
-                    if supply.pod_is_gone(&key(pod)) {
+                    if supply.unclaim(&key(pod)) {
                         self.ring_next_in_line();
                     }
                 }
@@ -176,7 +178,7 @@ async fn follow<K>(
 {
     let kind = K::kind(&());
     let mut first = true;
-    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut events = watcher(api, config).backoff(Pauses::default()).boxed();
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
@@ -192,6 +194,29 @@ async fn follow<K>(
                 tracing::warn!(%kind, %error, "watch broke off; the operator needs list and watch on this kind");
             }
         }
+    }
+}
+
+/// The pause before a watch is tried again. An API server that is back shall be seen within
+/// seconds; six watches that ask each five seconds are no load.
+#[derive(Default)]
+struct Pauses {
+    tries: u32,
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = Duration::from_millis(500).saturating_mul(1 << self.tries.min(4));
+        self.tries = self.tries.saturating_add(1);
+        Some(pause.min(Duration::from_secs(5)))
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.tries = 0;
     }
 }
 

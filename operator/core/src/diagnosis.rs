@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::{
     duration,
-    lease::EndKnown,
+    lease::{EndKnown, Stop},
     pod::{Bound, Ended, PodFacts, container},
     reason::{Finding, Reason},
 };
@@ -36,28 +36,44 @@ pub enum HolderPresence {
 struct Case<'a> {
     pod: &'a PodFacts,
     bound: &'a Bound,
+    /// The order in the lease.
+    stop: Option<&'a Stop>,
     holder: HolderPresence,
 }
 
 /// The end of a bound pod, once all of its containers have ended; `None` before.
 #[must_use]
-pub fn end(pod: &PodFacts, bound: &Bound, holder: HolderPresence, now: Timestamp) -> Option<End> {
+pub fn end(
+    pod: &PodFacts,
+    bound: &Bound,
+    stop: Option<&Stop>,
+    holder: HolderPresence,
+    now: Timestamp,
+) -> Option<End> {
     if !pod.is_over {
         return None;
     }
-    let case = Case { pod, bound, holder };
+    let case = Case { pod, bound, stop, holder };
     let finding =
         JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
-    let (at, known) = if pod.has_started() {
-        (pod.last_end().unwrap_or(now), EndKnown::Kubelet)
-    } else {
-        (pod.last_end().unwrap_or(bound.at), EndKnown::Refused)
-    };
+    let (at, known) = end_time(pod, bound, now);
     let exit_code = pod
         .ends()
         .find(|(name, ended)| *name == container::MAIN && ended.started_at.is_some())
         .map(|(_, ended)| ended.exit_code);
     Some(End { at: at.clamp(bound.at, now.max(bound.at)), known, finding, exit_code })
+}
+
+/// The kubelet says when the containers with cards ended. It held the cards as well while none of
+/// them could start, and does not say until when.
+fn end_time(pod: &PodFacts, bound: &Bound, now: Timestamp) -> (Timestamp, EndKnown) {
+    let with_cards = |name: &str| name == container::PREFLIGHT || name == container::MAIN;
+    let ended = pod.ends().any(|(name, ended)| with_cards(name) && ended.finished_at.is_some());
+    match pod.last_end() {
+        Some(at) if ended => (at, EndKnown::Kubelet),
+        None if pod.reason.is_some() && !pod.deletion_requested => (bound.at, EndKnown::Refused),
+        Some(_) | None => (now, EndKnown::Observed),
+    }
 }
 
 /// In this order: the node's own words, the kernel's, what the agent says, then who stopped it.
@@ -85,8 +101,8 @@ fn evicted(case: &Case<'_>) -> Option<Finding> {
 fn ceiling(case: &Case<'_>) -> Option<Finding> {
     (case.pod.reason.as_deref() == Some("DeadlineExceeded")).then(|| {
         let evidence = "the kubelet ended the pod at its activeDeadlineSeconds".to_owned();
-        match case.pod.stop_order {
-            Some(order) => Finding::new(order.reason, evidence),
+        match case.stop {
+            Some(stop) => Finding::new(stop.finding.reason, evidence),
             None => Finding::new(Reason::CeilingReached, evidence),
         }
     })
@@ -131,6 +147,10 @@ fn agent_says(case: &Case<'_>) -> Option<Finding> {
     if reason == Reason::PodDeleted {
         return None;
     }
+    if case.stop.is_none() && !reason.is_by_agent_alone() {
+        let evidence = format!("the program was told {reason}, which leasehold did not order");
+        return Some(Finding::new(Reason::PodDeleted, evidence));
+    }
     let evidence = ended.report.as_ref().map(|report| report.evidence.clone()).unwrap_or_default();
     let evidence = if evidence.is_empty() { format!("container {name} ended") } else { evidence };
     let evidence = match reason.payer() {
@@ -141,14 +161,7 @@ fn agent_says(case: &Case<'_>) -> Option<Finding> {
 }
 
 fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
-    let order = case.pod.stop_order?;
-    let evidence = match case.pod.held_up() {
-        Some((name, word, message)) => {
-            format!("container {name} could not start: {word}: {message}")
-        }
-        None => format!("the stop was ordered at {}", order.at),
-    };
-    Some(Finding::new(order.reason, evidence))
+    case.stop.map(|stop| stop.finding.clone())
 }
 
 fn disrupted(case: &Case<'_>) -> Option<Finding> {

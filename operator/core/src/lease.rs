@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     money::{HourlyRate, Money},
-    reason::{Payer, Reason},
+    reason::{Finding, Payer, Reason},
 };
 
 /// Where a lease stands.
@@ -60,6 +60,8 @@ pub enum EndKnown {
     Kubelet,
     /// The kubelet refused the pod; no container ran.
     Refused,
+    /// The kubelet said that the pod is over but not since when; the end is when that was seen.
+    Observed,
     /// The pod vanished; the end is the latest that can be charged.
     Lost,
 }
@@ -71,9 +73,20 @@ impl EndKnown {
         match self {
             Self::Kubelet => "Kubelet",
             Self::Refused => "Refused",
+            Self::Observed => "Observed",
             Self::Lost => "Lost",
         }
     }
+}
+
+/// An order to stop the program of a held lease. It is in the lease before the agent is told, so
+/// that nobody but the operator decides what a release is called and until when it is paid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Why, with what was seen then.
+    pub finding: Finding,
+    /// When, by the operator's clock.
+    pub at: Timestamp,
 }
 
 /// What is fixed when a lease is reserved.

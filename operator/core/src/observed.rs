@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     catalog::Catalog,
-    lease::{Held, LeaseState, Terms},
+    lease::{Held, LeaseState, Stop, Terms},
     money::Money,
     plan::Share,
     pod::PodFacts,
@@ -24,6 +24,16 @@ pub struct Holder {
 }
 
 impl Holder {
+    /// The holder of an attempt, by the attempt's name, which nobody can change.
+    #[must_use]
+    pub fn of_attempt(namespace: &str, attempt: &str) -> Option<Self> {
+        let digits =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        let (rest, _) = attempt.rsplit_once("-a").filter(|(_, number)| digits(number))?;
+        let (name, _) = rest.rsplit_once("-r").filter(|(_, number)| digits(number))?;
+        (!name.is_empty()).then(|| Self { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+
     /// The name of an attempt's lease and pod: `train-r0-a1`.
     #[must_use]
     pub fn attempt_name(&self, rerun: i64, attempt: u32) -> String {
@@ -45,8 +55,8 @@ pub struct Observed<'a> {
     pub ledger: Vec<PastRun>,
     /// Final leases that are not sealed yet, by name.
     pub unsealed: Vec<String>,
-    /// Why the API server refused the pod of the open lease.
-    pub pod_refused: Option<String>,
+    /// Why the API server refused the lease or the pod of the newest attempt.
+    pub refused: Option<String>,
     /// Cards, prices and free places.
     pub market: &'a Market,
 }
@@ -86,6 +96,8 @@ pub struct LeaseFacts {
     pub node: Option<String>,
     /// Since when, once recorded.
     pub held: Option<Held>,
+    /// The stop that was ordered.
+    pub stop: Option<Stop>,
 }
 
 /// A run in the ledger.
@@ -174,6 +186,17 @@ pub struct NodeSupply {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_attempt_names_its_holder() {
+        for name in ["train", "exp.v1.2", "a-r1-a1", "x-r", "r0-a1"] {
+            let holder = Holder { namespace: "ml".into(), name: name.into() };
+            assert_eq!(Holder::of_attempt("ml", &holder.attempt_name(7, 12)), Some(holder));
+        }
+        for name in ["train", "train-r0", "train-r0-a", "train-rx-a1", "-r0-a1"] {
+            assert_eq!(Holder::of_attempt("ml", name), None, "{name}");
+        }
+    }
 
     #[test]
     fn cards_share_their_node() {

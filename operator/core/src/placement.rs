@@ -136,8 +136,12 @@ fn no_room(desired: &Desired, market: &Market, cards: &[(&Card, Money)]) -> Find
         return Finding::new(Reason::CountExceedsNodes, evidence);
     }
     let total: u32 = nodes.iter().map(|node| node.allocatable).sum();
+    let closed = match nodes.iter().filter(|node| !node.open).count() {
+        0 => String::new(),
+        closed => format!(" ({closed} not ready or cordoned)"),
+    };
     let evidence = format!(
-        "{count} × {names} asked for; {total} are in {}, but no node has enough free",
+        "{count} × {names} asked for; {total} are in {}{closed}, but none that is open has enough free",
         counted(nodes.len(), "node")
     );
     Finding::new(Reason::WaitingForCard, evidence)

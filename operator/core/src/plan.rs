@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     condition::ConditionType,
-    lease::{Bill, EndKnown, Held, Terms},
+    lease::{Bill, EndKnown, Held, Stop, Terms},
     reason::{Finding, Payer, Reason},
     status::Status,
 };
@@ -28,10 +28,7 @@ impl Plan {
     /// end what has no right to go on.
     #[must_use]
     pub fn enforcing(&self) -> Vec<Command> {
-        let ends = |command: &&Command| {
-            matches!(command, Command::OrderStop { .. } | Command::DeletePod { .. })
-        };
-        self.commands.iter().filter(ends).cloned().collect()
+        self.commands.iter().filter(|command| command.is_enforcing()).cloned().collect()
     }
 
     /// Whether more cards or other prices would change the answer.
@@ -78,6 +75,14 @@ pub enum Severity {
     Warning,
 }
 
+impl Command {
+    /// Whether it ends what has no right to go on, and therefore waits for no other write.
+    #[must_use]
+    pub fn is_enforcing(&self) -> bool {
+        matches!(self, Self::OrderStop { .. } | Self::DeletePod { .. })
+    }
+}
+
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -95,6 +100,8 @@ pub enum Command {
         node: String,
         /// Since when.
         held: Held,
+        /// The stop that is ordered, if any.
+        stop: Option<Stop>,
     },
     /// Close the lease for good.
     CloseLease(Closing),
@@ -116,8 +123,11 @@ pub enum Command {
         pod: String,
         /// Why.
         reason: Reason,
-        /// When it was decided.
-        at: Timestamp,
+    },
+    /// Put the labels back by which the pod is watched.
+    LabelPod {
+        /// The pod, which is named like its lease.
+        pod: String,
     },
     /// Tell the agent another running time.
     TellRuntime {

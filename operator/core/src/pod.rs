@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{reason::Reason, report::Report};
+use crate::report::Report;
 
 /// Names of the containers that leasehold puts into a pod.
 pub mod container {
@@ -16,12 +16,17 @@ pub mod container {
 }
 
 /// A pod of an attempt.
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts of one object")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Name, which is also its lease's.
     pub name: String,
     /// Which object of that name.
     pub uid: String,
+    /// The uid of the object that owns it; an orphan has none.
+    pub owner: Option<String>,
+    /// It carries the labels by which it is watched.
+    pub labelled: bool,
     /// For preconditions.
     pub resource_version: String,
     /// When it was created.
@@ -37,8 +42,8 @@ pub struct PodFacts {
     pub disrupted: Option<String>,
     /// Our finalizer is on it.
     pub metered: bool,
-    /// The stop that was ordered.
-    pub stop_order: Option<StopOrder>,
+    /// The stop that the agent was told, in one word; only a messenger, the order is in the lease.
+    pub stop_told: Option<String>,
     /// The running time that the agent was told.
     pub runtime_told: Option<SignedDuration>,
     /// What the pod was made with; it cannot be changed any more.
@@ -62,15 +67,8 @@ pub struct Granted {
     pub runtime: SignedDuration,
     /// From the stop signal until the program is killed.
     pub grace: SignedDuration,
-}
-
-/// A stop that the operator ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StopOrder {
-    /// Why.
-    pub reason: Reason,
-    /// When, by the operator's clock.
-    pub at: Timestamp,
+    /// From taking the card until the stop signal at most, where money limits it.
+    pub hold: Option<SignedDuration>,
 }
 
 /// A binding.

@@ -83,7 +83,7 @@ reasons! {
     WaitingForScheduler => User, "";
     /// The scheduler left the pod unbound; the choice is made again after a pause.
     PodUnbound => Infrastructure, "see the scheduler's words in the message; often a taint, or too little CPU or memory beside the card";
-    /// The API server refused the pod.
+    /// The API server refused the lease or the pod.
     PodRefused => User, "change what the API server's words in the message name";
     /// A lease and a pod are being created.
     Placing => User, "";
@@ -192,6 +192,12 @@ reasons! {
 }
 
 impl Reason {
+    /// Whether an agent can come to this by itself. Anything else that it reports was ordered.
+    #[must_use]
+    pub fn is_by_agent_alone(self) -> bool {
+        !matches!(self, Self::Stopped | Self::Superseded | Self::HolderDeleted)
+    }
+
     /// Whether a job that ended for this reason has done what it was for.
     #[must_use]
     pub fn is_success(self) -> bool {

@@ -252,7 +252,7 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     args.extend(spec.working_dir.iter().flat_map(|dir| ["--working-dir".to_owned(), dir.clone()]));
     match (&spec.script, &spec.command) {
         // The kubelet reads $(NAME) and $$ in arguments; the shell shall read them.
-        (Some(script), _) => args.extend(["--script".to_owned(), script.replace('$', "$$")]),
+        (Some(script), _) => args.push(format!("--script={}", script.replace('$', "$$"))),
         (None, Some(command)) => {
             args.push("--".to_owned());
             args.extend(command.iter().cloned());
@@ -270,7 +270,7 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
         variable("LEASEHOLD_ATTEMPT", plan.attempt.to_string()),
     ]);
     env.extend(
-        plan.hold.map(|hold| variable("LEASEHOLD_HELD_SECONDS", hold.as_secs().to_string())),
+        plan.hold.map(|hold| variable(names::ENVIRONMENT_HELD_SECONDS, hold.as_secs().to_string())),
     );
     env.extend(spec.env.iter().cloned());
     Container {

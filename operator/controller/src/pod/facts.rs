@@ -8,8 +8,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 use leasehold_core::{
-    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, StopOrder, container},
-    reason::Reason,
+    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, container},
     report::Report,
 };
 use leasehold_crds::names;
@@ -24,20 +23,15 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
     Some(PodFacts {
         name: pod.name_any(),
         uid: pod.uid()?,
+        owner: pod.owner_references().first().map(|owner| owner.uid.clone()),
+        labelled: pod.labels().get(names::LABEL_LEASE) == Some(&pod.name_any()),
         resource_version: pod.resource_version().unwrap_or_default(),
         created_at,
         bound: bound(pod, created_at),
         scheduler_says: scheduled(pod).and_then(|condition| condition.message.clone()),
         deletion_requested: pod.metadata.deletion_timestamp.is_some(),
         metered: pod.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER_METERING),
-        stop_order: annotation(names::ANNOTATION_STOP).and_then(Reason::parse).map(|reason| {
-            StopOrder {
-                reason,
-                at: annotation(names::ANNOTATION_STOPPED_AT)
-                    .and_then(|text| text.parse().ok())
-                    .unwrap_or(created_at),
-            }
-        }),
+        stop_told: annotation(names::ANNOTATION_STOP).map(str::to_owned),
         runtime_told: annotation(names::ANNOTATION_RUNTIME_SECONDS)
             .and_then(|text| text.parse().ok())
             .map(SignedDuration::from_secs),
@@ -65,6 +59,7 @@ fn granted(pod: &Pod) -> Option<Granted> {
     Some(Granted {
         runtime: seconds(names::ENVIRONMENT_RUNTIME_SECONDS)?,
         grace: seconds(names::ENVIRONMENT_GRACE_SECONDS)?,
+        hold: seconds(names::ENVIRONMENT_HELD_SECONDS),
     })
 }
 

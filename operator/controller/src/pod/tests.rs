@@ -81,7 +81,7 @@ fn a_script_reaches_its_shell_as_it_was_written() {
     let args = at(&pod, "/spec/containers/0/args");
     assert_eq!(
         args,
-        &json!(["run", "--working-dir", "/work dir", "--script", "echo $$$$ $$(date) $$HOME"])
+        &json!(["run", "--working-dir", "/work dir", "--script=echo $$$$ $$(date) $$HOME"])
     );
 }
 

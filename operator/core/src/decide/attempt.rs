@@ -24,12 +24,18 @@ pub(super) fn go_on(
     now: Timestamp,
 ) {
     let run = Run::of(draft, desired, seen, lease);
-    let pod = seen.pods.iter().find(|pod| pod.name == lease.terms.name);
+    let pod = seen.pods.iter().find(|pod| is_of(pod, lease));
     match pod.map(|pod| (pod, pod.bound.as_ref())) {
         None => without_pod(draft, &run, seen, now),
         Some((pod, None)) => unbound(draft, &run, pod, now),
         Some((pod, Some(bound))) => held::go_on(draft, &run, pod, bound, now),
     }
+}
+
+/// The lease's own pod: a pod of that name can be anybody's.
+fn is_of(pod: &PodFacts, lease: &LeaseFacts) -> bool {
+    let owned = pod.owner.as_ref() == Some(&lease.holder_uid);
+    pod.name == lease.terms.name && (owned || lease.pod_uid.as_ref() == Some(&pod.uid))
 }
 
 /// The attempt and what still speaks for it.
@@ -58,8 +64,9 @@ impl<'a> Run<'a> {
         let current = desired
             .and_then(|desired| desired.as_ref().ok())
             .filter(|desired| present && desired.rerun == terms.rerun);
+        let comparable = current.filter(|desired| desired.currency == terms.currency);
         // More than was reserved is not this lease's to spend, also when the limit was raised.
-        let left = match current {
+        let left = match comparable {
             Some(desired) => draft.money_left(desired).map(|left| left.min(terms.reserved)),
             None => Some(terms.reserved),
         };
@@ -106,7 +113,7 @@ fn without_pod(draft: &mut Draft, run: &Run<'_>, seen: &Observed<'_>, now: Times
         void(draft, run, why.clone());
         return;
     }
-    if let Some(words) = &seen.pod_refused {
+    if let Some(words) = &seen.refused {
         pause(draft, Reason::PodRefused, words.clone(), now);
         void(draft, run, Finding::new(Reason::PodRefused, words.clone()));
         return;
@@ -161,7 +168,7 @@ fn unbound(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, now: Timestamp) {
 
 /// Waits longer each time before the choice is made again. A pause that has begun stays as it is:
 /// the pass may be repeated before its writes are seen.
-fn pause(draft: &mut Draft, reason: Reason, said: String, now: Timestamp) {
+pub(super) fn pause(draft: &mut Draft, reason: Reason, said: String, now: Timestamp) {
     let last = draft.status.pause.as_ref();
     if last.is_some_and(|pause| pause.until > now) {
         return;

@@ -26,7 +26,7 @@ pub(super) fn ended(
     held: Held,
     end: &End,
 ) {
-    let until = chargeable_until(pod, held);
+    let until = chargeable_until(run, pod, held);
     close(draft, run, held, Some(&bound.node), Some(&pod.uid), until, end);
     draft.commands.push(start::forget(pod));
 }
@@ -43,17 +43,15 @@ pub(super) fn lost(draft: &mut Draft, run: &Run<'_>, held: Held, now: Timestamp)
     close(draft, run, held, lease.node.as_deref(), lease.pod_uid.as_deref(), now, &end);
 }
 
-/// Up to when the holder pays: the stop that the agent knew of or that was ordered, whichever was
-/// first, and the grace period. What comes later is the operator's or the node's lateness.
-fn chargeable_until(pod: &PodFacts, held: Held) -> Timestamp {
-    let granted = pod.granted.runtime;
+/// Up to when the holder pays: the stop in the lease, or the latest that the pod was made for,
+/// and the grace period. What comes later is the operator's or the node's lateness. Annotations do
+/// not count here: whoever may edit pods may write them.
+fn chargeable_until(run: &Run<'_>, pod: &PodFacts, held: Held) -> Timestamp {
     let limit = match held.running_at {
-        Some(start) => {
-            lease::later(start, pod.runtime_told.map_or(granted, |told| told.min(granted)))
-        }
+        Some(start) => lease::later(start, pod.granted.runtime),
         None => lease::later(held.at, STARTUP_TIMEOUT),
     };
-    let stop = pod.stop_order.map_or(limit, |order| order.at.min(limit));
+    let stop = run.lease.stop.as_ref().map_or(limit, |stop| stop.at.min(limit));
     lease::later(stop, pod.granted.grace)
 }
 
@@ -102,10 +100,8 @@ fn close(
     );
     if end.finding.reason == Reason::Stopped {
         draft.stands(Situation::Stopped(end.finding.clone()));
-    } else if end.finding.reason == Reason::Superseded {
-        let evidence = "the earlier run gave its card back".to_owned();
-        draft.stands(Situation::Waiting(Finding::new(Reason::Placing, evidence)));
     } else {
+        // Superseded ends the run as well: its number does not run again.
         let outcome = Outcome { finding: end.finding.clone(), at: end.at };
         draft.status.outcome = Some(outcome.clone());
         draft.stands(Situation::Ended(outcome));

@@ -7,9 +7,9 @@ use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, attempt::Run, clos
 use crate::{
     desired::defaults::STARTUP_TIMEOUT,
     diagnosis,
-    lease::{self, Bounds, Deadline, Held, LeaseState},
+    lease::{self, Bounds, Deadline, Held, LeaseState, Stop},
     plan::Command,
-    pod::{Bound, PodFacts, StopOrder, container},
+    pod::{Bound, PodFacts, container},
     reason::{Finding, Reason},
     status::LeaseView,
 };
@@ -25,28 +25,64 @@ pub(super) fn go_on(
     draft.status.node = Some(bound.node.clone());
     draft.status.card = Some(run.lease.terms.card.clone());
     let held = Held { at: bound.at, running_at: pod.running_at() };
-    if let Some(end) = diagnosis::end(pod, bound, run.holder, now) {
+    let stop = run.lease.stop.as_ref();
+    if let Some(end) = diagnosis::end(pod, bound, stop, run.holder, now) {
         close::ended(draft, run, pod, bound, held, &end);
         return;
     }
-    if run.lease.state == LeaseState::Reserved || run.lease.held != Some(held) {
-        draft.commands.push(Command::RecordHeld {
-            lease: run.lease.terms.name.clone(),
-            pod_uid: pod.uid.clone(),
-            node: bound.node.clone(),
-            held,
-        });
-    }
     let bounds = bounds(run, pod);
     let deadline = deadline(run, pod, held, bounds);
+    let stop = stop.cloned().or_else(|| due(draft, run, pod, deadline, now));
+    record(draft, run, pod, bound, held, stop.as_ref());
     show(draft, run, held, deadline, pod);
-    let order = order(draft, run, pod, deadline, now);
-    if order.is_none() && !pod.deletion_requested && pod.runtime_told != Some(bounds.runtime) {
-        let runtime = bounds.runtime;
-        draft.commands.push(Command::TellRuntime { pod: pod.name.clone(), runtime });
+    tell(draft, pod, bounds, stop.as_ref());
+    enforce(draft, pod, stop.as_ref(), now);
+    if !pod.labelled {
+        draft.commands.push(Command::LabelPod { pod: pod.name.clone() });
     }
-    enforce(draft, pod, order, now);
-    draft.stands(stage(run, pod, bound, held, order));
+    draft.stands(stage(run, pod, bound, held, stop.as_ref()));
+}
+
+fn record(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    held: Held,
+    stop: Option<&Stop>,
+) {
+    let lease = run.lease;
+    let known = lease.state == LeaseState::Held && lease.held == Some(held);
+    if known && lease.stop.as_ref() == stop {
+        return;
+    }
+    draft.commands.push(Command::RecordHeld {
+        lease: lease.terms.name.clone(),
+        pod_uid: pod.uid.clone(),
+        node: bound.node.clone(),
+        held,
+        stop: stop.cloned(),
+    });
+}
+
+/// Tells the agent what it does not know yet: the stop, or another running time.
+fn tell(draft: &mut Draft, pod: &PodFacts, bounds: Bounds, stop: Option<&Stop>) {
+    if pod.deletion_requested {
+        return;
+    }
+    match stop {
+        Some(stop) => {
+            let reason = stop.finding.reason;
+            if pod.stop_told.as_deref() != Some(reason.name()) {
+                draft.commands.push(Command::OrderStop { pod: pod.name.clone(), reason });
+            }
+        }
+        None if pod.runtime_told != Some(bounds.runtime) => {
+            let runtime = bounds.runtime;
+            draft.commands.push(Command::TellRuntime { pod: pod.name.clone(), runtime });
+        }
+        None => {}
+    }
 }
 
 /// What bounds the attempt now: as the specification says, at most what the pod was made with.
@@ -62,6 +98,12 @@ fn bounds(run: &Run<'_>, pod: &PodFacts) -> Bounds {
 /// The earliest of start-up, running time, money, and the patience for what cannot start.
 fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadline {
     let deadline = lease::deadline(held, bounds, run.lease.terms.rate(), run.left);
+    // The agent was told when the money ends, and acts then, also if there is more by now.
+    let deadline = match pod.granted.hold {
+        Some(paid) => deadline
+            .min(Deadline { at: lease::later(held.at, paid), reason: Reason::BudgetExhausted }),
+        None => deadline,
+    };
     let hopeless = pod.held_up().and_then(|(_, word, _)| patience(word));
     match hopeless {
         Some((patience, reason)) => {
@@ -107,37 +149,38 @@ fn show(draft: &mut Draft, run: &Run<'_>, held: Held, deadline: Deadline, pod: &
     });
 }
 
-/// The stop order in force: the one on the pod, or the one that is due now.
-fn order(
+/// The stop that is due now.
+fn due(
     draft: &mut Draft,
     run: &Run<'_>,
     pod: &PodFacts,
     deadline: Deadline,
     now: Timestamp,
-) -> Option<StopOrder> {
-    if pod.stop_order.is_some() {
-        return pod.stop_order;
-    }
-    let due = if deadline.reason == Reason::BudgetExhausted {
+) -> Option<Stop> {
+    let at = if deadline.reason == Reason::BudgetExhausted {
         deadline.at
     } else {
         lease::later(deadline.at, STAMP_RESOLUTION)
     };
-    let reason = match &run.unwanted {
-        Some(why) => why.reason,
-        None if due <= now => deadline.reason,
-        None => {
-            draft.wake_by(due);
-            return None;
+    if let Some(why) = &run.unwanted {
+        return Some(Stop { finding: why.clone(), at: now });
+    }
+    if now < at {
+        draft.wake_by(at);
+        return None;
+    }
+    let evidence = match pod.held_up() {
+        Some((name, word, message)) => {
+            format!("container {name} could not start: {word}: {message}")
         }
+        None => format!("the deadline was {}", deadline.at),
     };
-    draft.commands.push(Command::OrderStop { pod: pod.name.clone(), reason, at: now });
-    Some(StopOrder { reason, at: now })
+    Some(Stop { finding: Finding::new(deadline.reason, evidence), at: now })
 }
 
 /// Deletes what does not stop: a pod whose agent cannot act yet at once, any other one when its
 /// grace and the agent's margin are over, and a pod whose program has ended beside a sidecar.
-fn enforce(draft: &mut Draft, pod: &PodFacts, order: Option<StopOrder>, now: Timestamp) {
+fn enforce(draft: &mut Draft, pod: &PodFacts, stop: Option<&Stop>, now: Timestamp) {
     if pod.deletion_requested {
         return;
     }
@@ -148,9 +191,9 @@ fn enforce(draft: &mut Draft, pod: &PodFacts, order: Option<StopOrder>, now: Tim
         }
         return;
     }
-    let Some(order) = order else { return };
-    let listening = pod.running_at().is_some() && order.reason != Reason::HolderDeleted;
-    let patience_ends = lease::later(order.at, pod.granted.grace.saturating_add(AGENT_MARGIN));
+    let Some(stop) = stop else { return };
+    let listening = pod.running_at().is_some() && stop.finding.reason != Reason::HolderDeleted;
+    let patience_ends = lease::later(stop.at, pod.granted.grace.saturating_add(AGENT_MARGIN));
     if !listening || patience_ends <= now {
         draft.commands.push(start::delete(pod));
     } else {
@@ -163,7 +206,7 @@ fn stage(
     pod: &PodFacts,
     bound: &Bound,
     held: Held,
-    order: Option<StopOrder>,
+    stop: Option<&Stop>,
 ) -> Situation {
     let what =
         format!("{} × {} on node {}", run.lease.terms.count, run.lease.terms.card, bound.node);
@@ -173,8 +216,8 @@ fn stage(
         }
         None => what,
     };
-    if let Some(order) = order {
-        let evidence = format!("told to stop: {}; {what}", order.reason);
+    if let Some(stop) = stop {
+        let evidence = format!("told to stop: {}; {what}", stop.finding.reason);
         Situation::Releasing(Finding::new(Reason::Releasing, evidence))
     } else if pod.deletion_requested {
         Situation::Releasing(Finding::new(Reason::Releasing, "the pod was deleted"))

@@ -72,8 +72,6 @@ pub fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut draft = Draft::of(seen, desired);
-    let seals = seen.unsealed.iter().map(|lease| Command::SealLease { lease: lease.clone() });
-    draft.commands.extend(seals);
     match (&seen.lease, &seen.object) {
         (Some(lease), Some(object)) if lease.holder_uid != object.uid => {
             attempt::go_on(&mut draft, desired, seen, lease, now);
@@ -82,6 +80,8 @@ pub fn decide(
         (Some(lease), _) => attempt::go_on(&mut draft, desired, seen, lease, now),
         (None, _) => start::begin(&mut draft, holder, desired, seen, now),
     }
+    let seals = seen.unsealed.iter().map(|lease| Command::SealLease { lease: lease.clone() });
+    draft.commands.extend(seals);
     draft.finish(seen.object.as_ref(), now)
 }
 
@@ -101,7 +101,10 @@ impl Draft {
             status.observed_generation = object.generation;
         }
         if let Some(Ok(desired)) = desired {
-            status.cost.currency.clone_from(&desired.currency);
+            // Money that was spent keeps its currency.
+            if status.lease.is_none() && status.cost.charged == Money::ZERO {
+                status.cost.currency.clone_from(&desired.currency);
+            }
             status.cost.limit = Some(desired.limit);
             status.effective = Some(Effective {
                 count: desired.count.get(),

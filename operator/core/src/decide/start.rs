@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Draft, LONGEST_PAUSE, Situation};
+use super::{Draft, LONGEST_PAUSE, Situation, attempt};
 use crate::{
     catalog::Card,
     desired::{Desired, Wish, defaults},
@@ -52,6 +52,7 @@ fn run(
     if needs_ledger(&object.status, desired.rerun) {
         open_run(draft, desired, &seen.ledger);
     }
+    note_refusal(draft, object, seen, now);
     if let Some(outcome) = draft.status.outcome.clone() {
         draft.stands(Situation::Ended(outcome));
         return;
@@ -76,6 +77,15 @@ fn run(
         draft.stands(Situation::Waiting(Finding::new(pause.reason, evidence)));
         return;
     }
+    if draft.status.cost.currency != desired.currency {
+        let spent = format!("{} {}", draft.status.cost.charged, draft.status.cost.currency);
+        let evidence = format!(
+            "the run has cost {spent}, so that its budget cannot be in {}; a new rerun can",
+            desired.currency
+        );
+        draft.stands(Situation::Refused(Finding::new(Reason::CurrencyMismatch, evidence)));
+        return;
+    }
     match choose(desired, seen.market, draft.money_left(desired)) {
         Choice::Refuse(why)
             if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO =>
@@ -88,6 +98,18 @@ fn run(
     }
 }
 
+/// The lease that the last status names was refused by the API server, or never written: its
+/// number is free for the next try.
+fn note_refusal(draft: &mut Draft, object: &Object, seen: &Observed<'_>, now: Timestamp) {
+    let Some(named) = &object.status.lease else { return };
+    if named.held_at.is_none() && draft.status.rerun == object.status.rerun {
+        draft.status.attempt = draft.status.attempt.saturating_sub(1);
+    }
+    if let Some(words) = &seen.refused {
+        attempt::pause(draft, Reason::PodRefused, words.clone(), now);
+    }
+}
+
 /// Begins a run that this object's status does not speak of yet: never one that the ledger knows.
 fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     let status = &mut draft.status;
@@ -97,7 +119,12 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     status.card = None;
     status.node = None;
     status.runtime_used = SignedDuration::ZERO;
-    status.cost = Cost { charged: Money::ZERO, reserved: Money::ZERO, ..status.cost.clone() };
+    status.cost = Cost {
+        currency: desired.currency.clone(),
+        charged: Money::ZERO,
+        reserved: Money::ZERO,
+        limit: status.cost.limit,
+    };
     status.attempt = ledger
         .iter()
         .filter(|past| past.rerun == desired.rerun)

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::{
-    pod::{ContainerFacts, ContainerState, Granted, StopOrder},
+    pod::{ContainerFacts, ContainerState, Granted},
     report::{Report, Stage},
 };
 
@@ -27,9 +27,15 @@ fn pod() -> PodFacts {
         deletion_requested: false,
         disrupted: None,
         metered: true,
-        stop_order: None,
+        stop_told: None,
+        owner: None,
+        labelled: true,
         runtime_told: None,
-        granted: Granted { runtime: SignedDuration::from_mins(1), grace: SignedDuration::ZERO },
+        granted: Granted {
+            runtime: SignedDuration::from_mins(1),
+            grace: SignedDuration::ZERO,
+            hold: None,
+        },
         ceiling: None,
         is_over: true,
         reason: None,
@@ -60,56 +66,61 @@ fn with(containers: Vec<ContainerFacts>) -> PodFacts {
     PodFacts { containers, ..pod() }
 }
 
-fn reason(pod: &PodFacts, holder: HolderPresence) -> Reason {
-    end(pod, &bound(), holder, at(60)).unwrap().finding.reason
+fn reason(pod: &PodFacts, stop: Option<Reason>, holder: HolderPresence) -> Reason {
+    let stop = stop.map(|reason| Stop { finding: Finding::new(reason, ""), at: at(8) });
+    end(pod, &bound(), stop.as_ref(), holder, at(60)).unwrap().finding.reason
 }
 
 #[test]
 fn each_end_has_its_reason() {
     let main = |code, word: &str, said| with(vec![container(container::MAIN, code, word, said)]);
     let preflight = |code, said| with(vec![container(container::PREFLIGHT, code, "Error", said)]);
-    let order = |reason| Some(StopOrder { reason, at: at(8) });
     let mut deleted = main(143, "Error", Some(Reason::PodDeleted));
     deleted.deletion_requested = true;
+    let worded = |word: &str, pod| PodFacts { reason: Some(word.into()), ..pod };
+    let drained = PodFacts { disrupted: Some("drain".into()), ..deleted.clone() };
     let table = [
-        (main(0, "Completed", Some(Reason::Completed)), Reason::Completed),
-        (main(0, "Completed", None), Reason::Completed),
-        (main(3, "Error", Some(Reason::CommandFailed)), Reason::CommandFailed),
-        (main(3, "Error", None), Reason::CommandFailed),
-        (main(137, "OOMKilled", Some(Reason::CommandKilled)), Reason::HostOutOfMemory),
-        (main(128, "StartError", None), Reason::AgentFailed),
-        (preflight(1, Some(Reason::TooFewCards)), Reason::TooFewCards),
-        (preflight(2, None), Reason::AgentFailed),
-        (with(vec![container(container::INSTALL, 1, "Error", None)]), Reason::AgentFailed),
-        (PodFacts { reason: Some("Evicted".into()), ..main(137, "Error", None) }, Reason::Evicted),
+        (main(0, "Completed", Some(Reason::Completed)), None, Reason::Completed),
+        (main(0, "Completed", None), None, Reason::Completed),
+        (main(3, "Error", Some(Reason::CommandFailed)), None, Reason::CommandFailed),
+        (main(3, "Error", None), None, Reason::CommandFailed),
+        (main(137, "OOMKilled", Some(Reason::CommandKilled)), None, Reason::HostOutOfMemory),
+        (main(128, "StartError", None), None, Reason::AgentFailed),
+        (preflight(1, Some(Reason::TooFewCards)), None, Reason::TooFewCards),
+        (preflight(2, None), None, Reason::AgentFailed),
+        (with(vec![container(container::INSTALL, 1, "Error", None)]), None, Reason::AgentFailed),
+        (worded("Evicted", main(137, "Error", None)), None, Reason::Evicted),
+        (worded("DeadlineExceeded", main(137, "Error", None)), None, Reason::CeilingReached),
         (
-            PodFacts { reason: Some("DeadlineExceeded".into()), ..main(137, "Error", None) },
-            Reason::CeilingReached,
-        ),
-        (
-            PodFacts {
-                reason: Some("DeadlineExceeded".into()),
-                stop_order: order(Reason::MaxRuntimeReached),
-                ..main(137, "Error", None)
-            },
+            worded("DeadlineExceeded", main(137, "Error", None)),
+            Some(Reason::MaxRuntimeReached),
             Reason::MaxRuntimeReached,
         ),
-        (PodFacts { stop_order: order(Reason::Stopped), ..deleted.clone() }, Reason::Stopped),
-        (PodFacts { stop_order: order(Reason::ImagePullFailed), ..pod() }, Reason::ImagePullFailed),
-        (PodFacts { disrupted: Some("drain".into()), ..deleted.clone() }, Reason::PodDisrupted),
-        (deleted.clone(), Reason::PodDeleted),
-        (pod(), Reason::PodLost),
+        (main(143, "Error", Some(Reason::Stopped)), Some(Reason::Stopped), Reason::Stopped),
+        (main(143, "Error", Some(Reason::Stopped)), None, Reason::PodDeleted),
+        (deleted.clone(), Some(Reason::Stopped), Reason::Stopped),
+        (pod(), Some(Reason::ImagePullFailed), Reason::ImagePullFailed),
+        (drained, None, Reason::PodDisrupted),
+        (deleted.clone(), None, Reason::PodDeleted),
+        (pod(), None, Reason::PodLost),
     ];
-    for (pod, expected) in table {
-        assert_eq!(reason(&pod, HolderPresence::Present), expected, "{pod:?}");
+    for (pod, stop, expected) in table {
+        assert_eq!(reason(&pod, stop, HolderPresence::Present), expected, "{pod:?}");
     }
-    assert_eq!(reason(&deleted, HolderPresence::Gone), Reason::HolderDeleted);
+    assert_eq!(reason(&deleted, None, HolderPresence::Gone), Reason::HolderDeleted);
+}
+
+#[test]
+fn a_card_is_held_as_long_as_nothing_with_cards_has_started() {
+    let pod = with(vec![container(container::INSTALL, 0, "Completed", None)]);
+    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
+    assert_eq!((end.at, end.known), (at(60), EndKnown::Observed));
 }
 
 #[test]
 fn a_pod_that_the_kubelet_refused_ends_when_it_was_bound() {
     let pod = PodFacts { reason: Some("UnexpectedAdmissionError".into()), ..pod() };
-    let end = end(&pod, &bound(), HolderPresence::Present, at(60)).unwrap();
+    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
     assert_eq!((end.at, end.known), (at(0), EndKnown::Refused));
     assert_eq!(end.finding.reason, Reason::NodeRefusedPod);
 }
@@ -118,15 +129,15 @@ fn a_pod_that_the_kubelet_refused_ends_when_it_was_bound() {
 fn an_end_is_never_before_the_binding_nor_after_now() {
     let mut early = with(vec![container(container::MAIN, 0, "Completed", None)]);
     let late = Bound { at: at(20), ..bound() };
-    assert_eq!(end(&early, &late, HolderPresence::Present, at(60)).unwrap().at, at(20));
-    assert_eq!(end(&early, &bound(), HolderPresence::Present, at(7)).unwrap().at, at(7));
+    assert_eq!(end(&early, &late, None, HolderPresence::Present, at(60)).unwrap().at, at(20));
+    assert_eq!(end(&early, &bound(), None, HolderPresence::Present, at(7)).unwrap().at, at(7));
     early.is_over = false;
-    assert_eq!(end(&early, &bound(), HolderPresence::Present, at(60)), None);
+    assert_eq!(end(&early, &bound(), None, HolderPresence::Present, at(60)), None);
 }
 
 #[test]
 fn faults_of_a_node_name_it() {
     let pod = with(vec![container(container::PREFLIGHT, 1, "Error", Some(Reason::GpuLost))]);
-    let end = end(&pod, &bound(), HolderPresence::Present, at(60)).unwrap();
+    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
     assert!(end.finding.evidence.contains("node-1"), "{:?}", end.finding);
 }

@@ -27,8 +27,11 @@ fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
         vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
     world.settle().after(301).settle();
     assert!(world.pod().deletion_requested);
+    world.pod().containers.clear();
     world.pod().is_over = true;
-    world.settle();
+    world.after(9).settle();
+    assert_eq!(world.closed[0].bill.billed_seconds, 310);
+    assert!(world.closed[0].finding.evidence.contains("ErrImagePull: not found"));
     assert_eq!(world.ready(), (Truth::False, Reason::ImagePullFailed));
 }
 
@@ -59,7 +62,7 @@ fn a_broken_specification_leaves_the_running_attempt_under_its_old_limits() {
     world.settle().bind().run();
     world.desired = Some(Err(Finding::new(Reason::InvalidSpec, "maxRuntime: no")));
     world.settle().after(601).settle();
-    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    assert_eq!(world.stop(), Some(Reason::MaxRuntimeReached));
     world.exit(143, Reason::MaxRuntimeReached);
     assert_eq!(world.closed.len(), 1);
 }
@@ -97,4 +100,13 @@ fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
         (Payer::Infrastructure, Reason::PodLost)
     );
     assert_eq!(world.created.len(), 1);
+}
+
+#[test]
+fn a_pod_that_lost_its_labels_gets_them_back() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run();
+    world.pod().labelled = false;
+    world.settle();
+    assert!(world.pod().labelled);
 }

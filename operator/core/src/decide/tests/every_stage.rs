@@ -98,7 +98,7 @@ fn nothing_is_woken_later_than_its_deadline() {
         else {
             continue;
         };
-        if world.pods.last().is_some_and(|pod| pod.stop_order.is_none()) {
+        if world.lease.as_ref().is_some_and(|lease| lease.stop.is_none()) {
             assert!(
                 matches!(plan.wake, Wake::At(at) if at <= ends_at + crate::decide::STAMP_RESOLUTION),
                 "{name}: {:?}",

@@ -31,9 +31,9 @@ fn a_job_runs_and_gives_its_card_back() {
 fn a_job_that_does_not_end_is_told_to_stop_and_then_its_pod_is_deleted() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(600).settle();
-    assert_eq!(world.pod().stop_order, None);
+    assert_eq!(world.stop(), None);
     world.after(1).settle();
-    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    assert_eq!(world.stop(), Some(Reason::MaxRuntimeReached));
     assert!(!world.pod().deletion_requested);
     world.after(49).settle();
     assert!(!world.pod().deletion_requested);
@@ -74,7 +74,7 @@ fn a_limit_below_what_was_used_stops_at_once_and_refunds_nothing() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(500);
     world.spec(|job| job.max_runtime = seconds(1));
-    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::MaxRuntimeReached);
+    assert_eq!(world.stop(), Some(Reason::MaxRuntimeReached));
     world.after(2).exit(143, Reason::MaxRuntimeReached);
     assert_eq!(world.closed[0].bill.billed_seconds, 502);
 }
@@ -93,7 +93,7 @@ fn a_stopped_job_goes_on_with_what_is_left() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(100);
     world.spec(|job| job.wish = Wish::Stopped);
-    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::Stopped);
+    assert_eq!(world.stop(), Some(Reason::Stopped));
     world.exit(143, Reason::Stopped);
     assert_eq!(world.ready(), (Truth::True, Reason::Stopped));
     world.after(1_000).settle();
@@ -109,9 +109,57 @@ fn a_new_rerun_stops_the_old_run_first() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(10);
     world.spec(|job| job.rerun = 1);
-    assert_eq!(world.pod().stop_order.unwrap().reason, Reason::Superseded);
+    assert_eq!(world.stop(), Some(Reason::Superseded));
     assert_eq!(world.created.len(), 1);
     world.exit(143, Reason::Superseded);
+    world.settle();
     assert_eq!(world.created, ["train-r0-a1", "train-r1-a1"]);
     assert_eq!(world.status().cost.charged, Money::ZERO);
+}
+
+#[test]
+fn a_run_that_was_superseded_does_not_run_again() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(10);
+    world.spec(|job| job.rerun = 1);
+    world.spec(|job| job.rerun = 0);
+    world.exit(143, Reason::Superseded);
+    assert_eq!((world.ready().1, world.created.len()), (Reason::Superseded, 1));
+}
+
+#[test]
+fn more_money_does_not_move_the_end_that_the_agent_was_told() {
+    let mut job = a_job();
+    job.limit = Limit::Amount(Money::parse("0.02").unwrap());
+    let mut world = World::with(job);
+    world.settle().bind().run();
+    let ends = world.status().lease.clone().unwrap().ends_at;
+    world.spec(|job| job.limit = Limit::Unlimited);
+    assert_eq!(world.status().lease.clone().unwrap().ends_at, ends);
+}
+
+#[test]
+fn money_that_was_spent_keeps_its_currency() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(100);
+    world.spec(|job| {
+        job.currency = "CNY".into();
+        job.wish = Wish::Stopped;
+    });
+    assert_eq!(world.status().cost.currency, "USD");
+    world.exit(143, Reason::Stopped);
+    world.spec(|job| job.wish = Wish::Running);
+    assert_eq!(world.ready(), (Truth::False, Reason::CurrencyMismatch));
+    assert_eq!(world.created.len(), 1);
+}
+
+#[test]
+fn annotations_decide_neither_the_reason_nor_the_bill() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(100);
+    world.pod().stop_told = Some("GpuLost".into());
+    world.pod().runtime_told = Some(SignedDuration::ZERO);
+    world.exit(143, Reason::Stopped);
+    assert_eq!((world.ready().1, world.created.len()), (Reason::PodDeleted, 1));
+    assert_eq!(world.closed[0].bill.billed_seconds, 100);
 }

@@ -19,7 +19,7 @@ use crate::{
     money::{Limit, Money},
     observed::{Holder, LeaseFacts, Market, NodeSupply, Object, Observed, PastRun, Price},
     plan::{Closing, Command, Plan, Wake},
-    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, StopOrder, container},
+    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, container},
     reason::{Finding, Payer, Reason},
     report::{Report, Stage},
     status::Status,
@@ -109,7 +109,7 @@ impl World {
             pods: self.pods.clone(),
             ledger: self.ledger.clone(),
             unsealed: self.unsealed.clone(),
-            pod_refused: self.refuses.clone(),
+            refused: self.refuses.clone(),
             market: &self.market,
         };
         let holder = Holder { namespace: "ml".into(), name: "train".into() };
@@ -153,6 +153,7 @@ impl World {
                     pod_uid: None,
                     node: None,
                     held: None,
+                    stop: None,
                 });
             }
             Command::CreatePod(plan) => {
@@ -167,9 +168,11 @@ impl World {
                     scheduler_says: None,
                     deletion_requested: false,
                     metered: true,
-                    stop_order: None,
+                    stop_told: None,
+                    owner: Some("u1".into()),
+                    labelled: true,
                     runtime_told: Some(plan.runtime),
-                    granted: Granted { runtime: plan.runtime, grace: plan.grace },
+                    granted: Granted { runtime: plan.runtime, grace: plan.grace, hold: plan.hold },
                     disrupted: None,
                     ceiling: Some(plan.ceiling),
                     is_over: false,
@@ -178,10 +181,11 @@ impl World {
                     containers: Vec::new(),
                 });
             }
-            Command::RecordHeld { pod_uid, node, held, .. } => {
+            Command::RecordHeld { pod_uid, node, held, stop, .. } => {
                 let lease = self.lease.as_mut().unwrap();
                 (lease.state, lease.held) = (LeaseState::Held, Some(*held));
                 (lease.pod_uid, lease.node) = (Some(pod_uid.clone()), Some(node.clone()));
+                lease.stop = stop.clone();
             }
             Command::CloseLease(closing) => {
                 self.lease = None;
@@ -195,9 +199,10 @@ impl World {
                 self.refuses = None;
                 self.voided += 1;
             }
-            Command::OrderStop { reason, at, .. } => {
-                self.pod().stop_order = Some(StopOrder { reason: *reason, at: *at });
+            Command::OrderStop { reason, .. } => {
+                self.pod().stop_told = Some(reason.name().to_owned());
             }
+            Command::LabelPod { .. } => self.pod().labelled = true,
             Command::TellRuntime { runtime, .. } => self.pod().runtime_told = Some(*runtime),
             Command::DeletePod { pod, .. } => {
                 for known in self.pods.iter_mut().filter(|known| known.name == *pod) {
@@ -274,6 +279,14 @@ impl World {
 
     fn exit(&mut self, code: i32, reason: Reason) -> &mut Self {
         self.end_container(container::MAIN, code, Some(reason))
+    }
+
+    /// The stop that is ordered, in the lease and to the agent.
+    fn stop(&self) -> Option<Reason> {
+        let stop = self.lease.as_ref().and_then(|lease| lease.stop.as_ref())?;
+        let told = self.pods.last().and_then(|pod| pod.stop_told.as_deref());
+        assert!(told == Some(stop.finding.reason.name()), "{told:?}");
+        Some(stop.finding.reason)
     }
 
     fn status(&self) -> &Status {

@@ -111,3 +111,31 @@ fn a_corrected_specification_asks_the_ledger_too() {
     world.settle();
     assert!(!crate::observed::needs_ledger(world.status(), 0));
 }
+
+#[test]
+fn a_refused_lease_keeps_its_number_and_waits_longer_each_time() {
+    let mut world = World::with(a_job());
+    for tries in 1..4 {
+        let plan = world.plan();
+        world.apply(&plan, 0);
+        assert_eq!(world.status().attempt, 1);
+        world.refuses = Some("gpuleases is forbidden".into());
+        world.settle();
+        assert_eq!(world.ready(), (Truth::True, Reason::PodRefused));
+        assert_eq!(world.status().pause.as_ref().unwrap().tries, tries);
+        world.refuses = None;
+        world.after(600);
+    }
+    world.settle();
+    assert_eq!(world.created, ["train-r0-a1"]);
+}
+
+#[test]
+fn a_pod_of_our_name_that_is_not_ours_is_not_taken_for_ours() {
+    let mut world = World::with(a_job());
+    let plan = world.plan();
+    world.apply(&plan, usize::MAX);
+    world.pod().owner = None;
+    let plan = world.plan();
+    assert!(plan.commands.iter().any(|command| matches!(command, Command::CreatePod(_))));
+}
