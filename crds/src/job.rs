@@ -36,8 +36,21 @@ use crate::{
         json_path = r#".status.conditions[?(@.type=="Ready")].reason"#
     ),
     printcolumn(name = "Ends", type_ = "string", json_path = ".status.lease.endsAt"),
-    printcolumn(name = "Cost", type_ = "string", json_path = ".status.cost.charged"),
+    printcolumn(name = "Charged", type_ = "string", json_path = ".status.cost.charged"),
     printcolumn(name = "Limit", type_ = "string", json_path = ".status.cost.limit"),
+    printcolumn(
+        name = "Reserved",
+        type_ = "string",
+        json_path = ".status.cost.reserved",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Currency",
+        type_ = "string",
+        json_path = ".status.cost.currency",
+        priority = 1
+    ),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.node", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -157,13 +170,13 @@ pub struct Resources {
     #[schemars(schema_with = "schema::cpu")]
     pub cpu: Option<Scalar>,
 
-    /// Memory, 1Mi to 64Ti; a bare number is bytes. Default: the cards' share of the node.
+    /// Memory, 64Mi to 64Ti; a bare number is bytes. Default: the cards' share of the node.
     /// Example: `32Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::memory")]
     pub memory: Option<Scalar>,
 
-    /// Size of `/dev/shm`, which counts as memory, 1Mi to 64Ti; a bare number is bytes. Data
+    /// Size of `/dev/shm`, which counts as memory, 64Mi to 64Ti; a bare number is bytes. Data
     /// loaders with workers need it. Default: half of the memory. Example: `8Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::memory")]

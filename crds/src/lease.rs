@@ -27,9 +27,18 @@ use crate::schema::{self, rule, says};
     printcolumn(name = "Card", type_ = "string", json_path = ".spec.card"),
     printcolumn(name = "Count", type_ = "integer", json_path = ".spec.count"),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
-    printcolumn(name = "Held", type_ = "date", json_path = ".status.heldAt"),
     printcolumn(name = "Released", type_ = "string", json_path = ".status.releasedBecause"),
+    printcolumn(name = "Seconds", type_ = "integer", json_path = ".status.billedSeconds"),
     printcolumn(name = "Charged", type_ = "string", json_path = ".status.charged"),
+    printcolumn(
+        name = "Currency",
+        type_ = "string",
+        json_path = ".spec.quote.currency",
+        priority = 1
+    ),
+    printcolumn(name = "Node", type_ = "string", json_path = ".status.node", priority = 1),
+    printcolumn(name = "Held", type_ = "string", json_path = ".status.heldAt", priority = 1),
+    printcolumn(name = "Ended", type_ = "string", json_path = ".status.endedAt", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -119,8 +128,8 @@ pub struct GpuLeaseStatus {
     #[schemars(schema_with = "schema::instant")]
     pub ended_at: Option<String>,
     /// How well the end is known: Kubelet (it said so), Refused (it refused the pod), Observed (no
-    /// container with cards had started; the end is when it was seen), Lost (the pod vanished; the
-    /// end is the latest that can be charged).
+    /// container with cards had started; the end is when it was seen), Lost (the pod vanished;
+    /// the end is when that was seen, and nobody pays).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "end_known")]
     pub end_known: Option<String>,

@@ -82,7 +82,7 @@ pub mod says {
     pub const CPU: &str =
         "cpu is a number of cores above 0 and at most 1024, for example 8, \"0.5\" or 500m";
     /// Memory.
-    pub const MEMORY: &str = "memory is at least 1Mi and at most 64Ti, a number with one of the units Ki Mi Gi Ti k M G T and no blank, for example 32Gi, 1.5Gi or 16G";
+    pub const MEMORY: &str = "memory is at least 64Mi and at most 64Ti, a number with one of the units Ki Mi Gi Ti k M G T and no blank, for example 32Gi, 1.5Gi or 16G";
     /// Memory with the unit m.
     pub const MILLIBYTES: &str =
         "the unit m means thousandths of a byte: write Mi for mebibytes, for example 512Mi";
@@ -175,7 +175,7 @@ pub(crate) fn cpu(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn memory(_: &mut SchemaGenerator) -> Schema {
     let bytes = format!(
         "string(self).endsWith('m') || (string(self).matches('{MEMORY}') \
-         && !quantity(string(self)).isLessThan(quantity('1Mi')) \
+         && !quantity(string(self)).isLessThan(quantity('64Mi')) \
          && !quantity(string(self)).isGreaterThan(quantity('64Ti')))"
     );
     let suggestion = json!({

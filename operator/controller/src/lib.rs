@@ -21,7 +21,6 @@ pub mod error;
 pub mod index;
 pub mod observe;
 pub mod pod;
-pub mod quantity;
 pub mod queue;
 pub mod reconcile;
 pub mod record;

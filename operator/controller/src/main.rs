@@ -1,6 +1,6 @@
 //! `leasehold`: the operator's binary.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use kube::{
@@ -54,7 +54,11 @@ async fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let filter =
         tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
     let Command::Run(arguments) = Arguments::parse().command;
     match operate(arguments).await {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,9 +19,7 @@ use leasehold_core::{
     plan::{Command, Plan},
 };
 
-use leasehold_crds::names;
-
-use crate::quantity;
+use leasehold_crds::{names, quantity};
 
 /// The resource under which the device plugin offers whole cards.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";

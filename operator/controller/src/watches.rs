@@ -191,10 +191,26 @@ async fn follow<K>(
                 }
             }
             Err(error) => {
-                tracing::warn!(%kind, %error, "watch broke off; the operator needs list and watch on this kind");
+                let cure = if is_forbidden(&error) {
+                    "grant the operator list and watch on this kind"
+                } else {
+                    "trying again"
+                };
+                tracing::warn!(%kind, %error, "watch broke off; {cure}");
             }
         }
     }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    use watcher::Error;
+    let (Error::InitialListFailed(cause)
+    | Error::WatchStartFailed(cause)
+    | Error::WatchFailed(cause)) = error
+    else {
+        return false;
+    };
+    matches!(cause, kube::Error::Api(status) if status.is_forbidden())
 }
 
 /// The pause before a watch is tried again. An API server that is back shall be seen within

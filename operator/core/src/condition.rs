@@ -112,6 +112,12 @@ impl Claim {
     pub fn new(kind: ConditionType, truth: Truth, finding: &Finding) -> Self {
         Self { kind, truth, reason: finding.reason, message: finding.message() }
     }
+
+    /// A claim whose message only says what the reason means; `Ready` carries the evidence.
+    #[must_use]
+    pub fn brief(kind: ConditionType, truth: Truth, reason: Reason) -> Self {
+        Self { kind, truth, reason, message: reason.meaning().to_owned() }
+    }
 }
 
 /// Sorts claims and keeps the time of each value that did not change.

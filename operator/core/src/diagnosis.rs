@@ -185,10 +185,23 @@ fn could_not_start(case: &Case<'_>) -> Option<Finding> {
             "StartError" | "ContainerCannotRun" | "ContainerStatusUnknown"
         )
     })?;
+    let words = words_of(ended);
     Some(Finding::new(
-        Reason::AgentFailed,
-        format!("node {}: container {name} could not start: {}", case.bound.node, words_of(ended)),
+        start_error(&words),
+        format!("node {}: container {name} could not start: {words}", case.bound.node),
     ))
+}
+
+/// The container runtime's own words for what a specification causes: runc's
+/// `libcontainer/process_linux.go` for memory, execve(2)'s E2BIG for arguments.
+fn start_error(words: &str) -> Reason {
+    if words.contains("memory limit too low") {
+        Reason::HostOutOfMemory
+    } else if words.contains("argument list too long") {
+        Reason::ContainerCreateFailed
+    } else {
+        Reason::AgentFailed
+    }
 }
 
 fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {

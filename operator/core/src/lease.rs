@@ -62,7 +62,7 @@ pub enum EndKnown {
     Refused,
     /// The kubelet said that the pod is over but not since when; the end is when that was seen.
     Observed,
-    /// The pod vanished; the end is the latest that can be charged.
+    /// The pod vanished; the end is when that was seen, and nobody pays.
     Lost,
 }
 

@@ -36,7 +36,9 @@ pub struct Chosen {
 pub fn acceptable<'a>(desired: &Desired, market: &'a Market) -> Result<Vec<&'a Card>, Finding> {
     let mut cards: Vec<&Card> = Vec::new();
     for typed in &desired.cards {
-        for card in market.catalog.resolve(typed).map_err(|unknown| unknown_card(&unknown))? {
+        for card in
+            market.catalog.resolve(typed).map_err(|unknown| unknown_card(unknown, market))?
+        {
             if !cards.iter().any(|known| known.id == card.id) {
                 cards.push(card);
             }
@@ -151,11 +153,18 @@ fn counted(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-fn unknown_card(unknown: &UnknownCard) -> Finding {
-    let near = if unknown.near.is_empty() {
+/// Near names, those that can be bought here first.
+fn unknown_card(unknown: UnknownCard, market: &Market) -> Finding {
+    let priced = |name: &String| {
+        let cards = market.catalog.resolve(name).unwrap_or_default();
+        cards.iter().any(|card| market.prices.contains_key(&card.id))
+    };
+    let mut near = unknown.near;
+    near.sort_by_cached_key(|name| !priced(name));
+    let near = if near.is_empty() {
         "no known name looks like it".to_owned()
     } else {
-        format!("did you mean {}?", unknown.near.join(", "))
+        format!("did you mean {}?", near.join(", "))
     };
     Finding::new(
         Reason::UnknownCard,
@@ -326,6 +335,19 @@ mod tests {
             "{}",
             finding.evidence
         );
+    }
+
+    #[test]
+    fn near_names_begin_with_what_has_a_price() {
+        let market = market(Vec::new());
+        let Choice::Refuse(finding) = choose(&wanting(&["a101"], 1), &market, None) else {
+            panic!()
+        };
+        assert!(finding.evidence.contains("did you mean a100, "), "{}", finding.evidence);
+        let Choice::Refuse(finding) = choose(&wanting(&["rtx4080x"], 1), &market, None) else {
+            panic!()
+        };
+        assert!(finding.evidence.contains("did you mean rtx4090, "), "{}", finding.evidence);
     }
 
     #[test]

@@ -89,6 +89,10 @@ reasons! {
     Placing => User, "";
     /// The card is held; images are pulled and the card is checked.
     Preparing => User, "";
+    /// The image cannot be pulled yet; the card is held meanwhile, and given back after some minutes.
+    WaitingForImage => User, "check the image's name and tag, and imagePullSecrets";
+    /// A container cannot be created yet; the card is held meanwhile, and given back after some minutes.
+    WaitingForContainer => User, "create or correct what the kubelet's words in the message name";
     /// The card passed its checks.
     Prepared => User, "";
     /// The program runs.
@@ -96,9 +100,9 @@ reasons! {
     /// The program was told to stop; the card comes back when it has ended.
     Releasing => User, "";
     /// Nothing was started, because this run is in the ledger already.
-    AlreadyRan => User, "change spec.rerun to run again";
-    /// Nothing was started, because a run with a higher number is in the ledger.
-    Superseded => User, "set spec.rerun to a number that has not run yet";
+    AlreadyRan => User, "to run again, set spec.rerun to a number that has not run yet";
+    /// Another run took the place of this one.
+    Superseded => User, "to run again, set spec.rerun to a number that has not run yet";
 
     // Ends that somebody wanted.
     /// The program ended with exit code 0.
@@ -149,8 +153,8 @@ reasons! {
     CeilingReached => User, "look at the operator and at the agent's log in the pod";
     /// The pod vanished without a trace of its end.
     PodLost => Infrastructure, "find out who removed the pod's finalizer";
-    /// The agent in the pod failed.
-    AgentFailed => Infrastructure, "see the agent's words in the message";
+    /// Leasehold's agent could not be brought into the pod, or failed there.
+    AgentFailed => Infrastructure, "show the words in the message to whoever runs leasehold here";
 
     // Findings of the preflight.
     /// The container got no NVIDIA device files.
@@ -228,15 +232,16 @@ impl Finding {
         Self { reason, evidence: evidence.into() }
     }
 
-    /// Evidence and cure in one sentence for a condition's message.
+    /// Evidence and cure for a condition's message.
     #[must_use]
     pub fn message(&self) -> String {
-        match (self.evidence.as_str(), self.reason.cure()) {
-            ("", "") => self.reason.meaning().to_owned(),
-            ("", cure) => format!("{} To cure it: {cure}.", self.reason.meaning()),
-            (evidence, "") => evidence.to_owned(),
-            (evidence, cure) => format!("{evidence}. To cure it: {cure}."),
-        }
+        let cure = self.reason.cure();
+        let (said, end) = match self.evidence.as_str() {
+            "" => (self.reason.meaning(), ""),
+            evidence if cure.is_empty() || evidence.ends_with(['.', '?', '!']) => (evidence, ""),
+            evidence => (evidence, "."),
+        };
+        if cure.is_empty() { said.to_owned() } else { format!("{said}{end} What to do: {cure}.") }
     }
 }
 
@@ -252,6 +257,18 @@ mod tests {
             assert!(reason.name().bytes().all(|byte| byte.is_ascii_alphabetic()));
         }
         assert_eq!(Reason::parse("Nonsense"), None);
+    }
+
+    #[test]
+    fn a_message_is_evidence_and_cure() {
+        let said = |reason, evidence: &str| Finding::new(reason, evidence).message();
+        assert_eq!(said(Reason::Placing, ""), "A lease and a pod are being created.");
+        assert_eq!(said(Reason::Running, "1 × l4"), "1 × l4");
+        assert!(said(Reason::Unpriced, "no price").starts_with("no price. What to do: ask for"));
+        assert!(said(Reason::UnknownCard, "l4?").starts_with("l4? What to do: use one"));
+        assert!(
+            said(Reason::UnknownCard, "").starts_with("No card of this name is in the catalog. ")
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod deletion;
 mod life;
+mod telling;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -30,6 +31,14 @@ fn main() -> ExitCode {
         (
             "jobs_wait_for_cards_and_start_by_themselves",
             life::jobs_wait_for_cards_and_start_by_themselves,
+        ),
+        (
+            "events_tell_each_change_of_the_word_once",
+            telling::events_tell_each_change_of_the_word_once,
+        ),
+        (
+            "cards_tell_how_many_there_are_and_what_is_wrong",
+            telling::cards_tell_how_many_there_are_and_what_is_wrong,
         ),
         ("deletion_of_a_running_job", deletion::of_a_running_job),
         ("deletion_of_a_job_that_has_just_been_made", deletion::of_a_job_that_has_just_been_made),

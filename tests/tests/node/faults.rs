@@ -50,7 +50,7 @@ pub(crate) fn of_cards(stage: &Stage) {
         Job::named(name).on("gpu: {cards: [4090], count: 2}").apply(stage, &namespace);
         let message = jobs::until_ready_is(stage, &namespace, name, reason, LIMIT);
         assert!(message.contains(words), "{name}: {message}");
-        assert!(message.contains(NODE) && message.contains("To cure it"), "{name}: {message}");
+        assert!(message.contains(NODE) && message.contains("What to do"), "{name}: {message}");
         let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
         let status = lease.status.unwrap();
         let paid = (status.paid_by.as_deref(), status.charged.as_deref());

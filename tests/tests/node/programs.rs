@@ -38,7 +38,7 @@ pub(crate) fn failures(stage: &Stage) {
     for (name, _, reason, words) in table {
         let message = jobs::until_ready_is(stage, &namespace, name, reason, LIMIT);
         assert!(message.contains(words), "{name}: {message}");
-        assert!(message.contains("To cure it"), "{name}: {message}");
+        assert!(message.contains("What to do"), "{name}: {message}");
         let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
         jobs::charge_is_rate_times_held_time(&lease);
     }

@@ -13,7 +13,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, api::ObjectMeta};
 use leasehold_core::{plan::PodPlan, pod::container};
-use leasehold_crds::{GpuJob, GpuJobSpec, names};
+use leasehold_crds::{GpuJob, GpuJobSpec, names, quantity};
 
 use crate::supply::GPU_RESOURCE;
 
@@ -157,7 +157,7 @@ fn shared_memory(spec: &GpuJobSpec, plan: &PodPlan) -> Option<Quantity> {
     let half = |bytes: i64| Quantity((bytes / 2).to_string());
     match asked {
         Some(asked) => Some(Quantity(asked.as_str().to_owned())),
-        None => limits(spec, plan).get("memory").and_then(crate::quantity::units).map(half),
+        None => limits(spec, plan).get("memory").and_then(quantity::units).map(half),
     }
 }
 

@@ -21,9 +21,9 @@ pub(super) fn word(
         Situation::Refused(why) => refused(why),
         Situation::Waiting(why) => not_held(why, Truth::False),
         Situation::Stopped(why) => not_held(why, released_before(status)),
-        Situation::Placing(why) => held(why, Truth::False, Truth::False),
-        Situation::Preparing(why) => held(why, Truth::True, Truth::False),
-        Situation::Running(why) => held(why, Truth::True, Truth::True),
+        Situation::Placing(why) => held(why, Truth::False, false),
+        Situation::Preparing(why) => held(why, Truth::True, false),
+        Situation::Running(why) => held(why, Truth::True, true),
         Situation::Releasing(why) => releasing(why, status),
         Situation::Ended(outcome) => ended(outcome, status),
     };
@@ -31,92 +31,88 @@ pub(super) fn word(
 }
 
 fn accepted() -> Claim {
-    Claim::new(Kind::Accepted, Truth::True, &Finding::new(Reason::Accepted, ""))
+    Claim::brief(Kind::Accepted, Truth::True, Reason::Accepted)
 }
 
-/// The trio that kstatus reads.
+fn funded() -> Claim {
+    Claim::brief(Kind::Funded, Truth::True, Reason::Funded)
+}
+
+fn prepared() -> Claim {
+    Claim::brief(Kind::Prepared, Truth::True, Reason::Prepared)
+}
+
+/// The trio that kstatus reads; evidence and cure stand here.
 fn trio(ready: Truth, why: &Finding) -> [Claim; 3] {
-    let stalled = if ready == Truth::True { Truth::False } else { Truth::True };
+    let stalled = if ready == Truth::True {
+        Claim::brief(Kind::Stalled, Truth::False, why.reason)
+    } else {
+        Claim::new(Kind::Stalled, Truth::True, why)
+    };
     [
         Claim::new(Kind::Ready, ready, why),
-        Claim::new(Kind::Reconciling, Truth::False, why),
-        Claim::new(Kind::Stalled, stalled, why),
+        Claim::brief(Kind::Reconciling, Truth::False, why.reason),
+        stalled,
     ]
+}
+
+/// None of these, for this reason.
+fn none<const N: usize>(kinds: [Kind; N], reason: Reason) -> [Claim; N] {
+    kinds.map(|kind| Claim::brief(kind, Truth::False, reason))
 }
 
 fn refused(why: &Finding) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = [
-        Kind::Accepted,
-        Kind::Funded,
-        Kind::Placed,
-        Kind::Prepared,
-        Kind::Released,
-        Kind::Succeeded,
-    ]
-    .into_iter()
-    .map(|kind| Claim::new(kind, Truth::False, why))
-    .collect();
+    let mut claims = vec![Claim::new(Kind::Accepted, Truth::False, why)];
+    let kinds = [Kind::Funded, Kind::Placed, Kind::Prepared, Kind::Released, Kind::Succeeded];
+    claims.extend(none(kinds, why.reason));
     claims.extend(trio(Truth::False, why));
     claims
 }
 
 fn not_held(why: &Finding, released: Truth) -> Vec<Claim> {
-    let mut claims = vec![accepted(), Claim::new(Kind::Released, released, why)];
-    claims.extend(
-        [Kind::Funded, Kind::Placed, Kind::Prepared, Kind::Succeeded]
-            .map(|kind| Claim::new(kind, Truth::False, why)),
-    );
+    let mut claims = vec![accepted(), Claim::brief(Kind::Released, released, why.reason)];
+    claims.extend(none([Kind::Funded, Kind::Placed, Kind::Prepared, Kind::Succeeded], why.reason));
     claims.extend(trio(Truth::True, why));
     claims
 }
 
-fn held(why: &Finding, placed: Truth, prepared: Truth) -> Vec<Claim> {
-    let prepared_why =
-        if prepared == Truth::True { Finding::new(Reason::Prepared, "") } else { why.clone() };
-    let mut claims = vec![
-        accepted(),
-        Claim::new(Kind::Funded, Truth::True, &Finding::new(Reason::Funded, "")),
-        Claim::new(Kind::Placed, placed, why),
-        Claim::new(Kind::Prepared, prepared, &prepared_why),
-        Claim::new(Kind::Released, Truth::False, why),
-        Claim::new(Kind::Succeeded, Truth::False, why),
-    ];
+fn held(why: &Finding, placed: Truth, ran: bool) -> Vec<Claim> {
+    let mut claims = vec![accepted(), funded(), Claim::brief(Kind::Placed, placed, why.reason)];
+    claims.extend(none([Kind::Released, Kind::Succeeded], why.reason));
+    claims.push(if ran {
+        prepared()
+    } else {
+        Claim::brief(Kind::Prepared, Truth::False, why.reason)
+    });
     claims.extend(trio(Truth::True, why));
     claims
 }
 
 fn releasing(why: &Finding, status: &Status) -> Vec<Claim> {
     let ran = status.lease.as_ref().is_some_and(|lease| lease.running_at.is_some());
-    held(why, Truth::True, if ran { Truth::True } else { Truth::False })
+    held(why, Truth::True, ran)
 }
 
 fn ended(outcome: &Outcome, status: &Status) -> Vec<Claim> {
     let why = &outcome.finding;
+    let reason = why.reason;
     let last = status.attempts.iter().find(|attempt| attempt.rerun == status.rerun);
     let ran = last.is_some_and(|attempt| attempt.running_at.is_some());
-    let prepared = if ran {
-        Claim::new(Kind::Prepared, Truth::True, &Finding::new(Reason::Prepared, ""))
-    } else {
-        Claim::new(Kind::Prepared, Truth::False, why)
+    let unless = |known: bool, claim: Claim, kind: Kind| {
+        if known { claim } else { Claim::brief(kind, Truth::False, reason) }
     };
-    let done = if why.reason.is_success() { Truth::True } else { Truth::False };
-    let ready = if why.reason.is_success() {
-        Finding::new(Reason::Succeeded, why.message())
+    let (done, ready) = if reason.is_success() {
+        (Truth::True, Finding::new(Reason::Succeeded, why.message()))
     } else {
-        why.clone()
-    };
-    let funded = if last.is_some() {
-        Claim::new(Kind::Funded, Truth::True, &Finding::new(Reason::Funded, ""))
-    } else {
-        Claim::new(Kind::Funded, Truth::False, why)
+        (Truth::False, why.clone())
     };
     let mut claims = vec![
         accepted(),
-        funded,
-        Claim::new(Kind::Placed, Truth::False, why),
-        prepared,
-        Claim::new(Kind::Released, Truth::True, why),
-        Claim::new(Kind::Succeeded, done, why),
+        unless(last.is_some(), funded(), Kind::Funded),
+        Claim::brief(Kind::Placed, Truth::False, reason),
+        unless(ran, prepared(), Kind::Prepared),
+        Claim::brief(Kind::Released, Truth::True, reason),
+        Claim::brief(Kind::Succeeded, done, reason),
     ];
     claims.extend(trio(done, &ready));
     claims

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, attempt::Run, close, start};
 use crate::{
     desired::defaults::STARTUP_TIMEOUT,
-    diagnosis,
+    diagnosis, duration,
     lease::{self, Bounds, Deadline, Held, LeaseState, Stop},
     plan::Command,
     pod::{Bound, PodFacts, container},
@@ -104,7 +104,7 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
             .min(Deadline { at: lease::later(held.at, paid), reason: Reason::BudgetExhausted }),
         None => deadline,
     };
-    let hopeless = pod.held_up().and_then(|(_, word, _)| patience(word));
+    let hopeless = pod.held_up().and_then(|(name, word, _)| patience(name, word));
     match hopeless {
         Some((patience, reason)) => {
             deadline.min(Deadline { at: lease::later(held.at, patience), reason })
@@ -116,14 +116,15 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
 /// How long a card is held for a container that cannot start, by the kubelet's word for it
 /// (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`). Registries come back,
 /// secrets are created late; a name that is no name stays one.
-fn patience(word: &str) -> Option<(SignedDuration, Reason)> {
+/// The agent's image is leasehold's, so that its failure is not the holder's.
+fn patience(name: &str, word: &str) -> Option<(SignedDuration, Reason)> {
     let minutes = SignedDuration::from_mins;
+    let no_image =
+        if name == container::INSTALL { Reason::AgentFailed } else { Reason::ImagePullFailed };
     match word {
-        "InvalidImageName" | "ErrImageNeverPull" => {
-            Some((SignedDuration::ZERO, Reason::ImagePullFailed))
-        }
+        "InvalidImageName" | "ErrImageNeverPull" => Some((SignedDuration::ZERO, no_image)),
         "ErrImagePull" | "ImagePullBackOff" | "ImageInspectError" | "RegistryUnavailable" => {
-            Some((minutes(5), Reason::ImagePullFailed))
+            Some((minutes(5), no_image))
         }
         "CreateContainerConfigError" | "CreateContainerError" => {
             Some((minutes(5), Reason::ContainerCreateFailed))
@@ -208,13 +209,13 @@ fn stage(
     held: Held,
     stop: Option<&Stop>,
 ) -> Situation {
-    let what =
-        format!("{} × {} on node {}", run.lease.terms.count, run.lease.terms.card, bound.node);
-    let what = match pod.held_up() {
+    let terms = &run.lease.terms;
+    let what = format!("{} × {} on node {}", terms.count, terms.card, bound.node);
+    let (waits, what) = match pod.held_up() {
         Some((name, word, message)) => {
-            format!("{what}; container {name} waits: {word}: {message}")
+            (waiting_for(name, word), format!("{what}; container {name} waits: {word}: {message}"))
         }
-        None => what,
+        None => (Reason::Preparing, what),
     };
     if let Some(stop) = stop {
         let evidence = format!("told to stop: {}; {what}", stop.finding.reason);
@@ -222,8 +223,30 @@ fn stage(
     } else if pod.deletion_requested {
         Situation::Releasing(Finding::new(Reason::Releasing, "the pod was deleted"))
     } else if held.running_at.is_some() {
-        Situation::Running(Finding::new(Reason::Running, what))
+        Situation::Running(Finding::new(Reason::Running, what + &raised(run, pod)))
     } else {
-        Situation::Preparing(Finding::new(Reason::Preparing, what))
+        Situation::Preparing(Finding::new(waits, what))
+    }
+}
+
+/// The word for a container that is held up.
+fn waiting_for(name: &str, word: &str) -> Reason {
+    match patience(name, word) {
+        Some((_, Reason::ContainerCreateFailed)) => Reason::WaitingForContainer,
+        Some((_, Reason::ImagePullFailed)) => Reason::WaitingForImage,
+        Some(_) | None => Reason::Preparing,
+    }
+}
+
+/// A pod's ceiling cannot be raised: what a longer maxRuntime means for a program that runs.
+fn raised(run: &Run<'_>, pod: &PodFacts) -> String {
+    let granted = pod.granted.runtime;
+    if run.runtime.is_some_and(|runtime| runtime > granted) {
+        let granted = duration::format(granted);
+        format!(
+            "; its pod was made for {granted}: the longer maxRuntime counts from the next start"
+        )
+    } else {
+        String::new()
     }
 }

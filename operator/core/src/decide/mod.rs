@@ -15,7 +15,7 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    condition::ConditionType,
+    condition::{ConditionType, Truth},
     desired::{Desired, defaults},
     lease::Bounds,
     money::Money,
@@ -183,8 +183,14 @@ fn notices(last: &Status, next: &Status) -> Vec<Notice> {
     if before.is_some_and(|before| before.reason == after.reason) {
         return Vec::new();
     }
-    let alarming =
-        after.truth == crate::condition::Truth::False || after.reason == Reason::PodUnbound;
+    let alarming = after.truth == Truth::False
+        || matches!(
+            after.reason,
+            Reason::PodUnbound
+                | Reason::PodRefused
+                | Reason::WaitingForImage
+                | Reason::WaitingForContainer
+        );
     let severity = if alarming { Severity::Warning } else { Severity::Normal };
     vec![Notice { severity, finding: Finding::new(after.reason, after.message) }]
 }

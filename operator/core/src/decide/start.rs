@@ -141,12 +141,13 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
         let ended =
             same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
         let evidence = format!(
-            "run {} ran before in lease {}, which {ended} with {} and cost {} {}",
+            "run {} cost {} {}; its last lease {} {ended} with {}; the next free rerun is {}",
             desired.rerun,
-            same.lease,
-            same.reason.unwrap_or(Reason::PodLost),
             status.cost.charged,
             same.currency,
+            same.lease,
+            same.reason.unwrap_or(Reason::PodLost),
+            next_free(ledger),
         );
         status.outcome = Some(Outcome {
             finding: Finding::new(Reason::AlreadyRan, evidence),
@@ -155,12 +156,23 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     } else if let Some(newer) =
         held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun)
     {
-        let evidence = format!("run {} ran already in lease {}", newer.rerun, newer.lease);
+        let evidence = format!(
+            "run {} ran already in lease {}; the next free rerun is {}",
+            newer.rerun,
+            newer.lease,
+            next_free(ledger)
+        );
         status.outcome = Some(Outcome {
             finding: Finding::new(Reason::Superseded, evidence),
             at: newer.ended_at.unwrap_or(Timestamp::MIN),
         });
     }
+}
+
+/// The lowest number above all that ran.
+fn next_free(ledger: &[PastRun]) -> i64 {
+    let ran = ledger.iter().filter(|past| past.was_held).map(|past| past.rerun).max();
+    ran.map_or(0, |highest| highest.saturating_add(1))
 }
 
 fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) {

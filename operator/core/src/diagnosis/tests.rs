@@ -111,6 +111,25 @@ fn each_end_has_its_reason() {
 }
 
 #[test]
+fn the_runtimes_words_for_a_specifications_fault_are_known() {
+    for (words, expected) in [
+        ("container init was OOM-killed (memory limit too low?)", Reason::HostOutOfMemory),
+        (
+            "exec /leasehold/bin/leasehold-agent: argument list too long",
+            Reason::ContainerCreateFailed,
+        ),
+        ("no such device", Reason::AgentFailed),
+    ] {
+        let mut main = container(container::MAIN, 128, "StartError", None);
+        if let ContainerState::Ended(ended) = &mut main.state {
+            ended.message = words.into();
+        }
+        let pod = with(vec![main]);
+        assert_eq!(reason(&pod, None, HolderPresence::Present), expected, "{words}");
+    }
+}
+
+#[test]
 fn a_card_is_held_as_long_as_nothing_with_cards_has_started() {
     let pod = with(vec![container(container::INSTALL, 0, "Completed", None)]);
     let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();

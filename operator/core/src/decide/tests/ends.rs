@@ -25,7 +25,9 @@ fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
         ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
     world.pod().containers =
         vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
-    world.settle().after(301).settle();
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::WaitingForImage));
+    world.after(301).settle();
     assert!(world.pod().deletion_requested);
     world.pod().containers.clear();
     world.pod().is_over = true;
@@ -33,6 +35,22 @@ fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
     assert_eq!(world.closed[0].bill.billed_seconds, 310);
     assert!(world.closed[0].finding.evidence.contains("ErrImagePull: not found"));
     assert_eq!(world.ready(), (Truth::False, Reason::ImagePullFailed));
+}
+
+#[test]
+fn the_agents_own_image_is_not_the_holders_fault() {
+    let mut world = World::with(a_job());
+    world.settle().bind();
+    let waiting =
+        ContainerState::Waiting { reason: "InvalidImageName".into(), message: "no".into() };
+    world.pod().containers =
+        vec![ContainerFacts { name: container::INSTALL.into(), state: waiting }];
+    world.after(1).settle();
+    world.pod().containers.clear();
+    world.pod().is_over = true;
+    world.after(9).settle();
+    assert_eq!(world.ready(), (Truth::False, Reason::AgentFailed));
+    assert_eq!(world.closed[0].bill.charged, Money::ZERO);
 }
 
 #[test]

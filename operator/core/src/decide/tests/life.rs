@@ -65,8 +65,10 @@ fn limits_apply_live_up_to_what_the_pod_was_made_with() {
     world.settle().bind().run();
     world.spec(|job| job.max_runtime = SignedDuration::from_mins(5));
     assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(5)));
+    assert!(!world.message().contains("maxRuntime"));
     world.spec(|job| job.max_runtime = SignedDuration::from_hours(90));
     assert_eq!(world.pod().runtime_told, Some(SignedDuration::from_mins(10)));
+    assert!(world.message().contains("made for 10m"), "{}", world.message());
 }
 
 #[test]
@@ -77,6 +79,38 @@ fn a_limit_below_what_was_used_stops_at_once_and_refunds_nothing() {
     assert_eq!(world.stop(), Some(Reason::MaxRuntimeReached));
     world.after(2).exit(143, Reason::MaxRuntimeReached);
     assert_eq!(world.closed[0].bill.billed_seconds, 502);
+}
+
+#[test]
+fn the_kubelets_deadline_comes_after_every_other_one() {
+    let mut world = World::with(a_job());
+    world.settle();
+    let [startup, grace, slack] = [30 * 60, 30, 60];
+    assert_eq!(world.pod().ceiling, Some(seconds(startup + 600 + grace + slack)));
+    world.bind().run().after(100);
+    world.spec(|job| job.wish = Wish::Stopped).exit(143, Reason::Stopped);
+    world.spec(|job| job.wish = Wish::Running);
+    assert_eq!(world.pod().ceiling, Some(seconds(startup + 500 + grace + slack)));
+}
+
+#[test]
+fn a_limit_holds_over_all_attempts_of_a_run() {
+    let mut job = a_job();
+    job.limit = Limit::Amount(Money::parse("0.02").unwrap());
+    let mut world = World::with(job);
+    world.settle().bind().run().after(150);
+    world.spec(|job| job.wish = Wish::Stopped).exit(143, Reason::Stopped);
+    assert_eq!(world.status().cost.charged.to_string(), "0.015");
+    world.spec(|job| job.wish = Wish::Running);
+    assert_eq!(world.status().cost.reserved.to_string(), "0.005");
+    world.bind().run();
+    let lease = world.status().lease.clone().unwrap();
+    assert_eq!(lease.ends_because, Some(Reason::BudgetExhausted));
+    assert_eq!(lease.ends_at.unwrap().duration_since(world.at()), seconds(20));
+    world.after(20).settle().after(30).exit(143, Reason::BudgetExhausted);
+    assert_eq!(world.status().cost.charged.to_string(), "0.02");
+    world.spec(|job| job.wish = Wish::Running);
+    assert_eq!(world.created.len(), 2);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::decide;
 use crate::{
     catalog::Catalog,
-    condition::{ConditionType, Truth},
+    condition::{Condition, ConditionType, Truth},
     desired::{Desired, GpuCount, Wish},
     lease::LeaseState,
     money::{Limit, Money},
@@ -293,14 +293,17 @@ impl World {
         &self.object.as_ref().unwrap().status
     }
 
+    fn condition(&self) -> &Condition {
+        let all = &self.status().conditions;
+        all.iter().find(|condition| condition.kind == ConditionType::Ready).unwrap()
+    }
+
     fn ready(&self) -> (Truth, Reason) {
-        let ready = self
-            .status()
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == ConditionType::Ready)
-            .unwrap();
-        (ready.truth, ready.reason)
+        (self.condition().truth, self.condition().reason)
+    }
+
+    fn message(&self) -> &str {
+        &self.condition().message
     }
 
     fn spec(&mut self, change: impl FnOnce(&mut Desired)) -> &mut Self {

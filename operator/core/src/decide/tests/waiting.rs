@@ -55,7 +55,7 @@ fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
             .unwrap()
             .finding
             .evidence
-            .contains("Completed and cost 0.50 USD")
+            .contains("run 0 cost 0.50 USD; its last lease train-r0-a3 ended at")
     );
     world.spec(|job| job.rerun = 1);
     assert_eq!(world.created, ["train-r1-a1"]);
