@@ -2,11 +2,13 @@
 // kubelet for pods that are bound to them. It stands in for real nodes where
 // only scheduling and pod life matter.
 //
-// nodes.go has the nodes, pods.go the pods.
+// nodes.go has the nodes, pods.go the lives of pods, script.go when they end,
+// status.go what is said of them.
 package simulated
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log"
 	"maps"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"leasehold.dev/playground/internal/card"
@@ -27,6 +30,8 @@ const (
 	leaseNamespace = "kube-node-lease"
 	// heartbeat is well within the 50 seconds after which a node counts as lost.
 	heartbeat = 15 * time.Second
+	// callWithin bounds a call: an API server that hangs answers none.
+	callWithin = 10 * time.Second
 )
 
 // Node is a simulated node and its cards.
@@ -49,7 +54,6 @@ func Run(ctx context.Context, client kubernetes.Interface, nodes []Node) error {
 }
 
 func create(ctx context.Context, client kubernetes.Interface, node Node) error {
-	now := meta.Now()
 	labels := map[string]string{
 		core.LabelHostname: node.Name, core.LabelOSStable: "linux", core.LabelArchStable: "amd64",
 		"playground.leasehold.dev/simulated": "true",
@@ -62,21 +66,13 @@ func create(ctx context.Context, client kubernetes.Interface, node Node) error {
 	if cards := len(node.Inventory.Cards); cards > 0 {
 		capacity["nvidia.com/gpu"] = resource.MustParse(strconv.Itoa(cards))
 	}
-	condition := func(kind core.NodeConditionType, status core.ConditionStatus, reason string) core.NodeCondition {
-		return core.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
-	}
 	_, err := client.CoreV1().Nodes().Create(ctx, &core.Node{
 		ObjectMeta: meta.ObjectMeta{Name: node.Name, Labels: labels},
 		Status: core.NodeStatus{
 			Capacity: capacity, Allocatable: capacity,
-			Conditions: []core.NodeCondition{
-				condition(core.NodeReady, core.ConditionTrue, "KubeletReady"),
-				condition(core.NodeMemoryPressure, core.ConditionFalse, "KubeletHasSufficientMemory"),
-				condition(core.NodeDiskPressure, core.ConditionFalse, "KubeletHasNoDiskPressure"),
-				condition(core.NodePIDPressure, core.ConditionFalse, "KubeletHasSufficientPID"),
-			},
-			Addresses: []core.NodeAddress{{Type: core.NodeHostName, Address: node.Name}},
-			NodeInfo:  core.NodeSystemInfo{KubeletVersion: "v1.36.2", OperatingSystem: "linux", Architecture: "amd64", OSImage: "simulated", ContainerRuntimeVersion: "simulated://1"},
+			Conditions: healthy(),
+			Addresses:  []core.NodeAddress{{Type: core.NodeHostName, Address: node.Name}},
+			NodeInfo:   core.NodeSystemInfo{KubeletVersion: "v1.36.2", OperatingSystem: "linux", Architecture: "amd64", OSImage: "simulated", ContainerRuntimeVersion: "simulated://1"},
 		},
 	}, meta.CreateOptions{})
 	if err != nil && !errors.IsAlreadyExists(err) {
@@ -85,7 +81,20 @@ func create(ctx context.Context, client kubernetes.Interface, node Node) error {
 	return beat(ctx, client, node.Name)
 }
 
-// keepAlive renews the nodes' leases, spread over the period.
+func healthy() []core.NodeCondition {
+	now := meta.Now()
+	condition := func(kind core.NodeConditionType, status core.ConditionStatus, reason string) core.NodeCondition {
+		return core.NodeCondition{Type: kind, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
+	}
+	return []core.NodeCondition{
+		condition(core.NodeReady, core.ConditionTrue, "KubeletReady"),
+		condition(core.NodeMemoryPressure, core.ConditionFalse, "KubeletHasSufficientMemory"),
+		condition(core.NodeDiskPressure, core.ConditionFalse, "KubeletHasNoDiskPressure"),
+		condition(core.NodePIDPressure, core.ConditionFalse, "KubeletHasSufficientPID"),
+	}
+}
+
+// keepAlive lets the nodes beat in turn, spread over the period.
 func keepAlive(ctx context.Context, client kubernetes.Interface, nodes []Node) {
 	for ctx.Err() == nil {
 		for _, node := range nodes {
@@ -101,7 +110,21 @@ func keepAlive(ctx context.Context, client kubernetes.Interface, nodes []Node) {
 	}
 }
 
+// beat renews a node's lease and says again that it is ready where the control
+// plane has given it up: a renewed lease alone does not bring it back.
 func beat(ctx context.Context, client kubernetes.Interface, node string) error {
+	limited, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if err := renew(limited, client, node); err != nil {
+		return fmt.Errorf("failed to renew the lease of node %s: %w", node, err)
+	}
+	if err := restore(limited, client, node); err != nil {
+		return fmt.Errorf("failed to say that node %s is ready: %w", node, err)
+	}
+	return nil
+}
+
+func renew(ctx context.Context, client kubernetes.Interface, node string) error {
 	now, seconds := meta.NowMicro(), int32(40)
 	leases := client.CoordinationV1().Leases(leaseNamespace)
 	lease, err := leases.Get(ctx, node, meta.GetOptions{})
@@ -114,8 +137,23 @@ func beat(ctx context.Context, client kubernetes.Interface, node string) error {
 		lease.Spec.RenewTime = &now
 		_, err = leases.Update(ctx, lease, meta.UpdateOptions{})
 	}
+	return err
+}
+
+func restore(ctx context.Context, client kubernetes.Interface, node string) error {
+	found, err := client.CoreV1().Nodes().Get(ctx, node, meta.GetOptions{ResourceVersion: "0"})
 	if err != nil {
-		return fmt.Errorf("failed to renew the lease of node %s: %w", node, err)
+		return err
 	}
-	return nil
+	for _, condition := range found.Status.Conditions {
+		if condition.Type == core.NodeReady && condition.Status == core.ConditionTrue {
+			return nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": healthy()}})
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+	return err
 }

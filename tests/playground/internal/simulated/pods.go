@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,28 +19,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Annotations that script a pod.
-const (
-	// RunFor is how long main runs: a Go duration.
-	RunFor = "playground.leasehold.dev/run-for"
-	// ExitCode is main's exit code.
-	ExitCode = "playground.leasehold.dev/exit-code"
-	// Message before a container's name gives its termination message.
-	Message = "playground.leasehold.dev/message."
-
-	// RunForVariable and ExitCodeVariable say the same in main's environment,
-	// for pods whose annotations others write.
-	RunForVariable   = "PLAYGROUND_RUN_FOR"
-	ExitCodeVariable = "PLAYGROUND_EXIT_CODE"
-
-	usualRun = 5 * time.Second
-)
-
-// life is one pod's goroutine; deleted is closed at its deletion.
-type life struct {
-	deleted chan struct{}
-	once    sync.Once
-}
+// retry is how long a pod waits after a call that failed. The API server can be
+// away for any time: what it was not told is told when it is back.
+const retry = 3 * time.Second
 
 type kubelet struct {
 	client kubernetes.Interface
@@ -69,7 +49,7 @@ func playKubelet(ctx context.Context, client kubernetes.Interface, owned map[str
 			}
 			if pod, ok := object.(*core.Pod); ok {
 				if known, ok := k.lives.LoadAndDelete(pod.UID); ok {
-					known.(*life).end()
+					known.(*life).seen(nil)
 				}
 			}
 		},
@@ -82,111 +62,13 @@ func playKubelet(ctx context.Context, client kubernetes.Interface, owned map[str
 	return nil
 }
 
-func (l *life) end() { l.once.Do(func() { close(l.deleted) }) }
-
 func (k *kubelet) see(ctx context.Context, pod *core.Pod) {
-	known, seen := k.lives.LoadOrStore(pod.UID, &life{deleted: make(chan struct{})})
+	known, old := k.lives.LoadOrStore(pod.UID, &life{changed: make(chan struct{}, 1)})
 	current := known.(*life)
-	if pod.DeletionTimestamp != nil {
-		current.end()
-	}
-	if !seen {
-		go k.live(ctx, pod.DeepCopy(), current)
-	}
-}
-
-// live is the whole life of a pod: run, end, vanish when it is deleted.
-func (k *kubelet) live(ctx context.Context, pod *core.Pod, current *life) {
-	started := meta.Now()
-	if pod.Status.StartTime != nil {
-		started = *pod.Status.StartTime
-	}
-	if pod.Status.Phase == core.PodPending || pod.Status.Phase == "" {
-		select {
-		case <-current.deleted:
-		default:
-			k.write(ctx, pod, running(pod, started, k.address()))
-		}
-	}
-	if pod.Status.Phase != core.PodSucceeded && pod.Status.Phase != core.PodFailed {
-		k.finish(ctx, pod, current, started)
-	}
-	select {
-	case <-current.deleted:
-	case <-ctx.Done():
-		return
-	}
-	now, uid := int64(0), pod.UID
-	err := k.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, meta.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &uid}})
-	if err != nil && !errors.IsNotFound(err) && !errors.IsConflict(err) && ctx.Err() == nil {
-		log.Printf("failed to delete pod %s/%s: %v", pod.Namespace, pod.Name, err)
-	}
-}
-
-// finish waits for the first of: main's own end, the pod's deadline, its
-// deletion.
-// scriptOf is what a pod says about its own run.
-func scriptOf(pod *core.Pod, annotation, variable string) (string, bool) {
-	if value, ok := pod.Annotations[annotation]; ok {
-		return value, true
-	}
-	for _, container := range pod.Spec.Containers {
-		for _, each := range container.Env {
-			if each.Name == variable {
-				return each.Value, true
-			}
-		}
-	}
-	return "", false
-}
-
-func (k *kubelet) finish(ctx context.Context, pod *core.Pod, current *life, started meta.Time) {
-	var ownEnd, deadline <-chan time.Time
-	scripted, hasScript := scriptOf(pod, RunFor, RunForVariable)
-	run := usualRun
-	if parsed, err := time.ParseDuration(scripted); err == nil {
-		run = parsed
-	}
-	// A pod that is to be restarted for ever never ends unless told to.
-	if hasScript || pod.Spec.RestartPolicy != core.RestartPolicyAlways {
-		ownEnd = time.After(time.Until(started.Add(run)))
-	}
-	if seconds := pod.Spec.ActiveDeadlineSeconds; seconds != nil {
-		deadline = time.After(time.Until(started.Add(time.Duration(*seconds) * time.Second)))
-	}
-	wanted, _ := scriptOf(pod, ExitCode, ExitCodeVariable)
-	exit, _ := strconv.Atoi(wanted)
-	status := core.PodStatus{Phase: core.PodSucceeded}
-	select {
-	case <-ctx.Done():
-		return
-	case <-ownEnd:
-		if exit != 0 {
-			status.Phase = core.PodFailed
-		}
-	case <-deadline:
-		exit = 137
-		status.Phase, status.Reason, status.Message = core.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
-	case <-current.deleted:
-		exit = 143
-		status.Phase = core.PodFailed
-	}
-	now := meta.Now()
-	status.Conditions = conditions(now, core.ConditionFalse)
-	status.InitContainerStatuses = initStatuses(pod, started)
-	for _, container := range pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, ended(pod, container, exit, started, now))
-	}
-	k.write(ctx, pod, status)
-}
-
-func (k *kubelet) write(ctx context.Context, pod *core.Pod, status core.PodStatus) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
-	if err == nil {
-		_, err = k.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
-	}
-	if err != nil && !errors.IsNotFound(err) && !errors.IsConflict(err) && ctx.Err() == nil {
-		log.Printf("failed to write the status of pod %s/%s: %v", pod.Namespace, pod.Name, err)
+	current.seen(pod)
+	if !old {
+		current.begin(pod, k.address())
+		go current.run(ctx, k.client)
 	}
 }
 
@@ -196,56 +78,112 @@ func (k *kubelet) address() string {
 	return fmt.Sprintf("100.127.%d.%d", number/254%256, number%254+1)
 }
 
-func running(pod *core.Pod, started meta.Time, address string) core.PodStatus {
-	status := core.PodStatus{
-		Phase: core.PodRunning, StartTime: &started, PodIP: address, PodIPs: []core.PodIP{{IP: address}},
-		Conditions: conditions(started, core.ConditionTrue), InitContainerStatuses: initStatuses(pod, started),
-	}
-	for _, container := range pod.Spec.Containers {
-		yes := true
-		status.ContainerStatuses = append(status.ContainerStatuses, core.ContainerStatus{
-			Name: container.Name, Image: container.Image, ImageID: "simulated", ContainerID: identity(pod, container), Ready: true, Started: &yes,
-			State: core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: started}},
-		})
-	}
-	return status
+// life is one pod's: how it truly is, and how the API server knows it.
+type life struct {
+	changed chan struct{}
+	mutex   sync.Mutex
+	// latest is the pod as last heard from the API server; nil once it is gone.
+	latest *core.Pod
+
+	// The rest belongs to run.
+	started meta.Time
+	end     end
+	status  core.PodStatus
+	over    bool
+	removed bool
 }
 
-func initStatuses(pod *core.Pod, started meta.Time) []core.ContainerStatus {
-	var statuses []core.ContainerStatus
-	for _, container := range pod.Spec.InitContainers {
-		status := ended(pod, container, 0, started, started)
-		status.Ready = true
-		statuses = append(statuses, status)
-	}
-	return statuses
-}
-
-func ended(pod *core.Pod, container core.Container, exit int, started, finished meta.Time) core.ContainerStatus {
-	reason, no := "Completed", false
-	if exit != 0 {
-		reason = "Error"
-	}
-	return core.ContainerStatus{
-		Name: container.Name, Image: container.Image, ImageID: "simulated", ContainerID: identity(pod, container), Started: &no,
-		State: core.ContainerState{Terminated: &core.ContainerStateTerminated{
-			ExitCode: int32(exit), Reason: reason, StartedAt: started, FinishedAt: finished,
-			ContainerID: identity(pod, container), Message: pod.Annotations[Message+container.Name],
-		}},
+func (l *life) seen(pod *core.Pod) {
+	l.mutex.Lock()
+	l.latest = pod
+	l.mutex.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default: // A wake is waiting already.
 	}
 }
 
-func identity(pod *core.Pod, container core.Container) string {
-	return "simulated://" + string(pod.UID) + "/" + container.Name
+func (l *life) last() *core.Pod {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.latest
 }
 
-func conditions(now meta.Time, ready core.ConditionStatus) []core.PodCondition {
-	var all []core.PodCondition
-	for _, each := range []struct {
-		kind   core.PodConditionType
-		status core.ConditionStatus
-	}{{core.PodReadyToStartContainers, ready}, {core.PodInitialized, core.ConditionTrue}, {core.ContainersReady, ready}, {core.PodReady, ready}} {
-		all = append(all, core.PodCondition{Type: each.kind, Status: each.status, LastTransitionTime: now})
+// begin starts the pod, or takes over one that was started before this process.
+func (l *life) begin(pod *core.Pod, address string) {
+	l.started = meta.Now()
+	if pod.Status.StartTime != nil {
+		l.started = *pod.Status.StartTime
 	}
-	return all
+	if pod.Status.PodIP != "" {
+		address = pod.Status.PodIP
+	}
+	l.end = endOf(pod, l.started)
+	l.status = running(pod, l.started, address)
+}
+
+// run compares what is true with what the API server says whenever either
+// changes, so that neither a lost call nor a status that others wrote stays.
+func (l *life) run(ctx context.Context, client kubernetes.Interface) {
+	failing := false
+	for pod := l.last(); pod != nil && ctx.Err() == nil; pod = l.last() {
+		l.advance(pod, time.Now())
+		var again <-chan time.Time
+		if !l.over && !l.end.at.IsZero() {
+			again = time.After(time.Until(l.end.at))
+		}
+		err := l.tell(ctx, client, pod)
+		if err != nil {
+			again = time.After(retry)
+			if !failing && ctx.Err() == nil {
+				log.Printf("%v; trying again every %s", err, retry)
+			}
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+		case <-l.changed:
+		case <-again:
+		}
+	}
+}
+
+// advance ends the pod at the first of: its program's own end, its deadline,
+// its deletion. An end that passed unseen still came first.
+func (l *life) advance(pod *core.Pod, now time.Time) {
+	switch {
+	case l.over:
+	case isOver(pod.Status):
+		l.over = true
+	case !l.end.at.IsZero() && !now.Before(l.end.at):
+		l.over, l.status = true, final(pod, l.end, l.started)
+	case pod.DeletionTimestamp != nil:
+		l.over, l.status = true, final(pod, end{at: now, exit: 143}, l.started)
+	}
+}
+
+// tell brings the API server to what is true. What it refuses because the pod
+// is gone or another one needs no telling.
+func (l *life) tell(ctx context.Context, client kubernetes.Interface, pod *core.Pod) error {
+	limited, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	pods := client.CoreV1().Pods(pod.Namespace)
+	if !isOver(pod.Status) && !says(pod.Status, l.status) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": l.status})
+		if err == nil {
+			_, err = pods.Patch(limited, pod.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}, "status")
+		}
+		if err != nil && !errors.IsNotFound(err) && !errors.IsConflict(err) {
+			return fmt.Errorf("failed to write the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+	}
+	if pod.DeletionTimestamp != nil && !l.removed {
+		now := int64(0)
+		err := pods.Delete(limited, pod.Name, meta.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &pod.UID}})
+		if err != nil && !errors.IsNotFound(err) && !errors.IsConflict(err) {
+			return fmt.Errorf("failed to delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		l.removed = true
+	}
+	return nil
 }
