@@ -57,14 +57,12 @@ impl Definition {
 #[must_use]
 pub fn definitions() -> Vec<Definition> {
     let longest = crate::names::LONGEST_HOLDER_NAME;
+    let mut job_rules = vec![rule(&format!("size(self.metadata.name) <= {longest}"), says::NAME)];
+    job_rules.extend(crate::identity::rules());
     let unseen = json!({"observedGeneration": -1});
     let final_states = "has(oldSelf.status) && oldSelf.status.state in ['Closed', 'Void']";
     vec![
-        Definition::new(
-            &GpuJob::crd(),
-            &[rule(&format!("size(self.metadata.name) <= {longest}"), says::NAME)],
-            &unseen,
-        ),
+        Definition::new(&GpuJob::crd(), &job_rules, &unseen),
         Definition::new(
             &GpuCard::crd(),
             &[rule(&format!("size(self.metadata.name) <= {LONGEST_CARD_ID}"), says::CARD_ID)],

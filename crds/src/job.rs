@@ -2,6 +2,8 @@
 //! [`crate::desire()`] makes it usable, [`crate::job_status`] is the other half.
 #![expect(clippy::duplicated_attributes, reason = "each column of the derive has the same keys")]
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{EnvVar, LocalObjectReference};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     job_status::GpuJobStatus,
     scalar::Scalar,
-    schema::{self, rule_at, says, shapes},
+    schema::{self, rule, rule_at, says, shapes},
 };
 
 /// What to run, on which card, for how long and for how much money.
@@ -96,6 +98,10 @@ pub struct GpuJobSpec {
     #[schemars(schema_with = "schema::working_dir")]
     pub working_dir: Option<String>,
 
+    /// Packages to restore before the program starts. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+
     /// CPU and memory beside the cards. Default: the cards' share of their node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
@@ -159,6 +165,45 @@ pub struct Gpu {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::card_count")]
     pub count: Option<i64>,
+}
+
+/// Packages from files in pip's requirements format, restored into a virtual environment that also
+/// sees the packages of the image. `python` in the program is the one of that environment.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule("!has(self.inline) || !has(self.from)", says::ONE_SOURCE),
+    rule("!has(self.inline) || self.inline.all(name, name.matches('^[A-Za-z0-9_][A-Za-z0-9._-]*$'))", says::FILE_NAME),
+    rule("!has(self.inline) || self.inline.map(name, size(self.inline[name])).sum() <= 65536", says::INLINE_SIZE),
+    rule_at(".files", "!has(self.inline) || (has(self.files) ? self.files : ['requirements.txt']).all(name, name in self.inline)", says::NOT_INLINE),
+]))]
+pub struct Environment {
+    /// The files, in order, all restored together: names within `inline` or `from`, or paths in the
+    /// image, relative ones from the directory in which the program starts. 1 to 8 files. Default:
+    /// `[requirements.txt]`. Example: `[requirements.txt, requirements-dev.txt]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::files")]
+    pub files: Option<Vec<String>>,
+
+    /// Texts of files by name, together at most 65536 characters; at most one of `inline` and
+    /// `from`. Default: the files are in the image. Example:
+    /// `{requirements.txt: "numpy==2.2.1"}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "shapes::inline_files")]
+    pub inline: Option<BTreeMap<String, String>>,
+
+    /// An object of the job's namespace that holds the files. Default: the files are in the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<FilesFrom>,
+}
+
+/// An object that holds files.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct FilesFrom {
+    /// Name of the `ConfigMap`; its keys are names of files. Example: `train-requirements`.
+    #[schemars(schema_with = "schema::object_name")]
+    pub config_map: String,
 }
 
 /// CPU and memory of the pod. Numbers with a fraction are rounded up.

@@ -27,6 +27,12 @@ pub struct GpuJobStatus {
     #[schemars(schema_with = "schema::count")]
     pub rerun: i64,
 
+    /// The hash of what the run runs: gpu, image, script, command, args, env, workingDir, resources
+    /// and environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::hash")]
+    pub spec_hash: Option<String>,
+
     /// Number of the newest attempt of the run, 0 before the first.
     #[serde(default)]
     #[schemars(schema_with = "schema::count")]

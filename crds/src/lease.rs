@@ -75,6 +75,11 @@ pub struct LeaseHolder {
     /// Its run.
     #[schemars(schema_with = "schema::rerun")]
     pub rerun: i64,
+    /// The hash of what the run runs; together with `rerun` it names the run. Absent in leases of
+    /// holders without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::hash")]
+    pub spec_hash: Option<String>,
     /// The attempt within the run.
     #[schemars(schema_with = "schema::count")]
     pub attempt: i64,

@@ -55,6 +55,7 @@ pub fn lease(terms: &Terms, holder: &Holder, holder_uid: &str) -> GpuLease {
                 name: holder.name.clone(),
                 uid: holder_uid.to_owned(),
                 rerun: terms.rerun,
+                spec_hash: terms.spec_hash.clone(),
                 attempt: terms.attempt.into(),
             },
             card: terms.card.clone(),
@@ -137,6 +138,7 @@ pub fn terms(lease: &GpuLease) -> Result<Terms, Unreadable> {
     Ok(Terms {
         name: lease.name_any(),
         rerun: spec.holder.rerun,
+        spec_hash: spec.holder.spec_hash.clone(),
         attempt: number("spec.holder.attempt", spec.holder.attempt)?,
         card: spec.card.clone(),
         count: number("spec.count", spec.count)?,
@@ -206,6 +208,7 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
     let worst = || Money::parse(&lease.spec.reserved).unwrap_or_default();
     PastRun {
         rerun: lease.spec.holder.rerun,
+        spec_hash: lease.spec.holder.spec_hash.clone(),
         attempt: u32::try_from(lease.spec.holder.attempt.max(0)).unwrap_or(u32::MAX),
         lease: lease.name_any(),
         was_held: !matches!(state, Some(LeaseState::Reserved | LeaseState::Void)),
@@ -238,6 +241,7 @@ mod tests {
         Terms {
             name: "train-r1-a2".into(),
             rerun: 1,
+            spec_hash: Some("v1:00".into()),
             attempt: 2,
             card: "rtx4090".into(),
             count: 2,

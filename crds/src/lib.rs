@@ -13,6 +13,7 @@
 pub mod card;
 pub mod definitions;
 pub mod desire;
+pub mod identity;
 pub mod job;
 pub mod job_status;
 pub mod lease;

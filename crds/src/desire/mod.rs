@@ -4,8 +4,10 @@
 //! `kubectl apply` with the same words; these checks stand behind it for objects that came in
 //! before the rules did. [`leasehold_core::decide`] reads the result.
 
+mod environment;
 mod program;
 
+pub use environment::{DEFAULT_FILE, file_names};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use leasehold_core::{
@@ -16,6 +18,7 @@ use leasehold_core::{
 };
 
 use crate::{
+    identity::spec_hash,
     job::{Budget, GpuJob, GpuJobSpec, Resources},
     names::LONGEST_HOLDER_NAME,
     quantity,
@@ -57,9 +60,11 @@ pub fn desire(job: &GpuJob, settings: &Settings) -> Result<Desired, Finding> {
     }
     let spec = &job.spec;
     program::check(spec)?;
+    environment::check(spec.environment.as_ref())?;
     amounts(spec.resources.as_ref())?;
     Ok(Desired {
         rerun: rerun(spec)?,
+        spec_hash: spec_hash(spec),
         cards: cards(&spec.gpu.cards)?,
         count: count(spec.gpu.count)?,
         max_runtime: max_runtime(&spec.max_runtime)?,

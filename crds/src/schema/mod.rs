@@ -30,6 +30,10 @@ pub const LONGEST_VARIABLE_VALUE: usize = 32_768;
 pub const LONGEST_PATH: usize = 1_024;
 /// Most items of `spec.imagePullSecrets`.
 pub const MOST_PULL_SECRETS: usize = 16;
+/// Most files of `spec.environment`.
+pub const MOST_FILES: usize = 8;
+/// Most characters of all files of `spec.environment.inline` together.
+pub const LONGEST_FILE: usize = 65_536;
 /// Most items of `spec.gpu.cards`.
 pub const MOST_CARD_NAMES: usize = 8;
 /// Most characters of a card's name.
@@ -76,6 +80,21 @@ pub mod says {
     pub const ONE_VALUE: &str = "give value or valueFrom, not both";
     /// `spec.workingDir`.
     pub const WORKING_DIR: &str = "workingDir is an absolute path, for example /workspace";
+    /// `spec.environment`.
+    pub const ONE_SOURCE: &str = "give inline or from, not both: files come from one place";
+    /// `spec.environment.files[]`.
+    pub const FILE_PATH: &str = "a file is named by letters, digits and . _ + / - and does not climb with ..; for example requirements.txt";
+    /// `spec.environment.files[]`, its format.
+    pub const FILE_FORMAT: &str = "only files in pip's requirements format can be restored, for example requirements.txt: write the packages into one";
+    /// `spec.environment.inline`, its keys.
+    pub const FILE_NAME: &str = "the key of a file is a plain name of letters, digits and . _ - that starts with a letter, a digit or _, for example requirements.txt";
+    /// `spec.environment.inline`, its size.
+    pub const INLINE_SIZE: &str = "all files of inline together have at most 65536 characters: put longer ones into a ConfigMap and name it in from";
+    /// `spec.environment.files` and `inline`.
+    pub const NOT_INLINE: &str =
+        "files names a file that is not in inline (without files it is requirements.txt)";
+    /// Identity fields of a run that has begun; the field's name stands before it.
+    pub const IDENTITY: &str = "says what is run, and this run has begun: change spec.rerun together with it, so that it becomes a new run";
     /// `spec.image`.
     pub const IMAGE: &str = "image is a reference without blanks, for example python:3.11-slim";
     /// CPU.
@@ -278,6 +297,16 @@ pub(crate) fn span(_: &mut SchemaGenerator) -> Schema {
 /// An instant in RFC 3339.
 pub(crate) fn instant(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time", "maxLength": 64})
+}
+
+/// The name of an object that a specification refers to.
+pub(crate) fn object_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 1, "maxLength": 253})
+}
+
+/// A hash of a specification.
+pub(crate) fn hash(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "maxLength": 80})
 }
 
 /// A reason: one word.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{
     CARD_NAME, LONGEST_ARGUMENT, LONGEST_CARD_NAME, LONGEST_VARIABLE_NAME, LONGEST_VARIABLE_VALUE,
-    MOST_ARGS, MOST_CARD_NAMES, MOST_COMMAND_ITEMS, MOST_PULL_SECRETS, MOST_VARIABLES, rule,
-    rule_at, says,
+    MOST_ARGS, MOST_CARD_NAMES, MOST_COMMAND_ITEMS, MOST_FILES, MOST_PULL_SECRETS, MOST_VARIABLES,
+    rule, rule_at, says,
 };
 
 pub(crate) fn cards(_: &mut SchemaGenerator) -> Schema {
@@ -24,6 +24,35 @@ pub(crate) fn cards(_: &mut SchemaGenerator) -> Schema {
             "maxLength": LONGEST_CARD_NAME,
             "x-kubernetes-validations": [rule(&name, says::CARD_NAME)],
         },
+    })
+}
+
+pub(crate) fn files(_: &mut SchemaGenerator) -> Schema {
+    let climbs = "!self.matches('(^|/)[.][.](/|$)')";
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": MOST_FILES,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 253,
+            "x-kubernetes-validations": [
+                rule(&format!("self.matches('^[A-Za-z0-9._+/][A-Za-z0-9._+/-]*$') && {climbs}"), says::FILE_PATH),
+                rule("!self.matches('[.](yml|yaml|toml|lock)$')", says::FILE_FORMAT),
+            ],
+        },
+    })
+}
+
+pub(crate) fn inline_files(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": MOST_FILES,
+        "x-kubernetes-map-type": "atomic",
+        "additionalProperties": {"type": "string", "maxLength": super::LONGEST_FILE},
     })
 }
 

@@ -32,6 +32,7 @@ pub fn status_from_wire(wire: Option<&GpuJobStatus>) -> Reading {
     let status = Status {
         observed_generation: wire.observed_generation,
         rerun: wire.rerun,
+        spec_hash: wire.spec_hash.clone(),
         attempt: reader.number("attempt", wire.attempt),
         effective: wire.effective.as_ref().and_then(|effective| reader.effective(effective)),
         card: wire.card.clone(),

@@ -131,14 +131,20 @@ fn pauses() -> impl Strategy<Value = Pause> {
 
 fn statuses() -> impl Strategy<Value = Status> {
     let outcome = (findings(), instants()).prop_map(|(finding, at)| Outcome { finding, at });
-    let open =
-        (option::of(effectives()), option::of(words()), option::of(words()), option::of(leases()));
+    let open = (
+        option::of(effectives()),
+        option::of(words()),
+        option::of(words()),
+        option::of(leases()),
+        option::of(words()),
+    );
     let run =
         (costs(), spans(), vec(attempts(), 0..=10), option::of(outcome), option::of(pauses()));
     (-1_i64..1_000, 0_i64..1_000, any::<u32>(), open, run, vec(conditions(), 0..9)).prop_map(
         |(observed_generation, rerun, attempt, open, run, conditions)| Status {
             observed_generation,
             rerun,
+            spec_hash: open.4,
             attempt,
             effective: open.0,
             card: open.1,

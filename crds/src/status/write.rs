@@ -22,6 +22,7 @@ pub fn status_to_wire(status: &Status) -> GpuJobStatus {
         observed_generation: status.observed_generation,
         conditions: status.conditions.iter().map(condition).collect(),
         rerun: status.rerun,
+        spec_hash: status.spec_hash.clone(),
         attempt: status.attempt.into(),
         effective: status.effective.as_ref().map(effective),
         card: status.card.clone(),

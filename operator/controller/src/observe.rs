@@ -6,11 +6,13 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leasehold_core::{
+    desired::Desired,
     lease::LeaseState,
     observed::{Holder, LeaseFacts, Market, Object, Observed, PastRun, needs_ledger},
     pod::PodFacts,
+    reason::Finding,
 };
-use leasehold_crds::{GpuJob, GpuLease, ledger, status_from_wire};
+use leasehold_crds::{GpuJob, GpuLease, desire, ledger, status_from_wire};
 
 use crate::{context::Context, error::Error, pod::facts::pod_facts};
 
@@ -18,6 +20,8 @@ use crate::{context::Context, error::Error, pod::facts::pod_facts};
 pub struct Seen {
     /// Its object.
     pub job: Option<Arc<GpuJob>>,
+    /// What the object wants, or why it cannot be used.
+    pub desired: Option<Result<Desired, Finding>>,
     /// Its pods as they are on the wire.
     pub pods: Vec<Arc<Pod>>,
     /// Its open lease as it is on the wire.
@@ -84,9 +88,10 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
         }
     }
     let object = job.as_ref().map(|job| object(job));
-    let unknown_run = match (&object, &job) {
-        (Some(object), Some(job)) => {
-            lease.is_none() && needs_ledger(&object.status, job.spec.rerun.unwrap_or(0))
+    let desired = job.as_ref().map(|job| desire(job, &context.settings));
+    let unknown_run = match (&object, &desired) {
+        (Some(object), Some(Ok(desired))) => {
+            lease.is_none() && needs_ledger(&object.status, desired)
         }
         _ => false,
     };
@@ -105,7 +110,18 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     let newest = lease.as_ref().map(|lease| lease.name_any()).or_else(|| named(job.as_deref()));
     let refused = newest.and_then(|name| context.refusals.of(holder, &name));
     let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
-    Ok(Seen { job, pods, lease, unsealed, object, lease_facts, pod_facts, ledger, refused })
+    Ok(Seen {
+        job,
+        desired,
+        pods,
+        lease,
+        unsealed,
+        object,
+        lease_facts,
+        pod_facts,
+        ledger,
+        refused,
+    })
 }
 
 /// One that cannot be read is not final: nothing new may start beside it.

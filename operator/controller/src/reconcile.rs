@@ -1,9 +1,8 @@
-//! One pass over one holder, as a sentence: observe, desire, decide, record, act, wake.
+//! One pass over one holder, as a sentence: observe and desire, decide, record, act, wake.
 
 use std::sync::Arc;
 
 use leasehold_core::{decide::decide, observed::Holder};
-use leasehold_crds::desire;
 
 use crate::{
     act::act,
@@ -25,10 +24,9 @@ use crate::{
 /// A write or read that failed; the caller looks again later.
 pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, Error> {
     let seen = observe(context, holder).await?;
-    let desired = seen.job.as_ref().map(|job| desire(job, &context.settings));
     let now = context.clock.now();
     let plan = context.supply.plan(holder, seen.created(), |market| {
-        decide(holder, desired.as_ref(), &seen.with(market), now)
+        decide(holder, seen.desired.as_ref(), &seen.with(market), now)
     });
     let done = match record(context, &seen, &plan).await {
         Ok(()) => act(context, holder, &seen, &plan.commands).await,

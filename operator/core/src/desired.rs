@@ -51,6 +51,8 @@ pub enum Wish {
 pub struct Desired {
     /// Which run this is; each value runs at most once.
     pub rerun: i64,
+    /// The hash of what is run; together with `rerun` it names the run.
+    pub spec_hash: String,
     /// Card names as typed, in order of preference.
     pub cards: Vec<String>,
     /// Cards in the pod.

@@ -96,6 +96,8 @@ pub struct Terms {
     pub name: String,
     /// The run that it belongs to.
     pub rerun: i64,
+    /// The hash of what the run runs; leases of holders without one have none.
+    pub spec_hash: Option<String>,
     /// The attempt within the run.
     pub attempt: u32,
     /// The card's id.
@@ -265,6 +267,7 @@ mod tests {
         Terms {
             name: "train-r0-a1".into(),
             rerun: 0,
+            spec_hash: None,
             attempt: 1,
             card: "rtx4090".into(),
             count,

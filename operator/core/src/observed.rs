@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use crate::{
     catalog::Catalog,
+    desired::Desired,
     lease::{Held, LeaseState, Stop, Terms},
     money::Money,
     plan::Share,
@@ -50,8 +51,8 @@ pub struct Observed<'a> {
     pub lease: Option<LeaseFacts>,
     /// All pods of the holder, those that have ended included.
     pub pods: Vec<PodFacts>,
-    /// Runs of this name in the ledger; read when the object is new or its `rerun` changed, as
-    /// [`needs_ledger`] says.
+    /// Runs of this name in the ledger; read when the object or its run is new, as [`needs_ledger`]
+    /// says.
     pub ledger: Vec<PastRun>,
     /// Final leases that are not sealed yet, by name.
     pub unsealed: Vec<String>,
@@ -64,8 +65,20 @@ pub struct Observed<'a> {
 /// Whether a decision must know the ledger: for an object whose specification was never in
 /// effect, and for a new run.
 #[must_use]
-pub fn needs_ledger(status: &Status, rerun: i64) -> bool {
-    status.effective.is_none() || status.rerun != rerun
+pub fn needs_ledger(status: &Status, desired: &Desired) -> bool {
+    status.effective.is_none()
+        || status.rerun != desired.rerun
+        || status.spec_hash.as_ref() != Some(&desired.spec_hash)
+}
+
+impl PastRun {
+    /// Whether it is a run as specified now. A lease without a hash is one of any specification:
+    /// nothing is started twice.
+    #[must_use]
+    pub fn is_of(&self, desired: &Desired) -> bool {
+        self.rerun == desired.rerun
+            && self.spec_hash.as_ref().is_none_or(|hash| *hash == desired.spec_hash)
+    }
 }
 
 /// The holder's object.
@@ -105,6 +118,8 @@ pub struct LeaseFacts {
 pub struct PastRun {
     /// Which run.
     pub rerun: i64,
+    /// The hash of what it ran, if the lease has one.
+    pub spec_hash: Option<String>,
     /// The attempt.
     pub attempt: u32,
     /// The lease's name.

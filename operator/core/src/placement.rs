@@ -206,6 +206,7 @@ mod tests {
     fn wanting(cards: &[&str], count: u32) -> Desired {
         Desired {
             rerun: 0,
+            spec_hash: "v1:a".into(),
             cards: cards.iter().map(|&card| card.to_owned()).collect(),
             count: GpuCount::new(count).unwrap(),
             max_runtime: SignedDuration::from_hours(1),

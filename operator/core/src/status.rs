@@ -16,6 +16,8 @@ pub struct Status {
     pub observed_generation: i64,
     /// The run that the rest of the status speaks of.
     pub rerun: i64,
+    /// The hash of what that run runs; `None` before the first.
+    pub spec_hash: Option<String>,
     /// Number of the newest attempt of the run, 0 before the first. Never falls within a run.
     pub attempt: u32,
     /// Values in effect, defaults applied.
@@ -48,6 +50,7 @@ impl Default for Status {
         Self {
             observed_generation: -1,
             rerun: 0,
+            spec_hash: None,
             attempt: 0,
             effective: None,
             card: None,

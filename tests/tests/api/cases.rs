@@ -49,6 +49,74 @@ pub(crate) fn an_object_that_nobody_has_seen_says_so(stage: &Stage) {
     });
 }
 
+pub(crate) fn what_a_run_runs_changes_only_with_its_number(stage: &Stage) {
+    with_client(stage, |client| async move {
+        let jobs: Api<GpuJob> = Api::namespaced(client.clone(), "default");
+        let job = |name: &str| {
+            json!({
+                "apiVersion": "leasehold.dev/v1alpha1",
+                "kind": "GpuJob",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {
+                    "gpu": {"cards": [4090]},
+                    "image": "python:3.11-slim",
+                    "command": ["python"],
+                    "maxRuntime": "1h",
+                    "budget": {"limit": "1"},
+                },
+            })
+        };
+        let changes = [
+            ("gpu", json!({"cards": [4090], "count": 2})),
+            ("image", json!("python:3.12-slim")),
+            ("command", json!(["python3"])),
+            ("args", json!(["train.py"])),
+            ("env", json!([{"name": "A", "value": "1"}])),
+            ("workingDir", json!("/w")),
+            ("resources", json!({"cpu": 2})),
+            ("environment", json!({})),
+        ];
+        let attempt = json!({
+            "number": 1, "rerun": 0, "lease": "x-r0-a1", "card": "l4", "reason": "Stopped",
+            "heldAt": "2026-01-01T00:00:00Z", "endedAt": "2026-01-01T00:00:09Z",
+            "charged": "0.00", "paidBy": "User",
+        });
+        let outcome = json!({
+            "reason": "Completed", "message": "", "evidence": "", "at": "2026-01-01T00:00:00Z",
+        });
+        for (name, status, begun) in [
+            ("waits", json!({"observedGeneration": 1}), false),
+            ("holds", json!({"lease": {"name": "holds-r0-a1"}}), true),
+            ("held", json!({"attempts": [attempt]}), true),
+            ("ended", json!({"outcome": outcome}), true),
+            ("of-another-run", json!({"rerun": 7, "outcome": outcome}), false),
+        ] {
+            apply(&client, &job(name), false).await.unwrap();
+            let patch = Patch::Merge(json!({"status": status}));
+            jobs.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+            for (field, value) in &changes {
+                let mut changed = job(name);
+                changed["spec"][field] = value.clone();
+                let said = apply(&client, &changed, true).await;
+                if !begun {
+                    assert!(said.is_ok(), "{name}: {field}: {said:?}");
+                    continue;
+                }
+                let said = said.unwrap_err();
+                let named = said.contains(&format!("spec.{field}"));
+                assert!(named && said.contains("change spec.rerun together"), "{name}: {said}");
+                changed["spec"]["rerun"] = json!(1);
+                apply(&client, &changed, true).await.unwrap();
+            }
+            // Limits are free.
+            let mut changed = job(name);
+            changed["spec"]["maxRuntime"] = json!("2h");
+            changed["spec"]["state"] = json!("Stopped");
+            apply(&client, &changed, true).await.unwrap();
+        }
+    });
+}
+
 pub(crate) fn the_terms_of_a_lease_never_change(stage: &Stage) {
     with_client(stage, |client| async move {
         let object = lease("terms-r0-a1");

@@ -25,6 +25,10 @@ fn main() -> ExitCode {
         ("every_case_is_judged_as_the_table_says", cases::every_case_is_judged_as_the_table_says),
         ("a_typo_is_refused_by_strict_validation", cases::a_typo_is_refused_by_strict_validation),
         ("an_object_that_nobody_has_seen_says_so", cases::an_object_that_nobody_has_seen_says_so),
+        (
+            "what_a_run_runs_changes_only_with_its_number",
+            cases::what_a_run_runs_changes_only_with_its_number,
+        ),
         ("the_terms_of_a_lease_never_change", cases::the_terms_of_a_lease_never_change),
         ("a_final_lease_never_changes", cases::a_final_lease_never_changes),
         ("leases_are_found_by_their_holder", cases::leases_are_found_by_their_holder),

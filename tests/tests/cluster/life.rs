@@ -51,9 +51,17 @@ pub(crate) fn applying_again_starts_nothing(stage: &Stage) {
     let message = jobs::until_ready_is(stage, &namespace, "train", "AlreadyRan", LIMIT);
     assert!(message.contains("train-r0-a1") && message.contains("Completed"), "{message}");
     assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 1);
-    job.within("maxRuntime: 20m\nrerun: 1").apply(stage, &namespace);
+    let again = job.within("maxRuntime: 20m\nrerun: 1");
+    again.apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
     assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 2);
+    let other = again.running("command: [\"true\", other]");
+    let refused = stage.playground.apply(&namespace, &other.yaml()).unwrap_err().to_string();
+    assert!(refused.contains("command says what is run"), "{refused}");
+    stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
+    other.apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    jobs::closed_lease(stage, &namespace, "train-r1-a2", LIMIT);
 }
 
 pub(crate) fn a_stopped_job_goes_on_later(stage: &Stage) {

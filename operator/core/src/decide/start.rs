@@ -49,10 +49,11 @@ fn run(
     seen: &Observed<'_>,
     now: Timestamp,
 ) {
-    if needs_ledger(&object.status, desired.rerun) {
+    if needs_ledger(&object.status, desired) {
         open_run(draft, desired, &seen.ledger);
+    } else {
+        note_refusal(draft, object, seen, now);
     }
-    note_refusal(draft, object, seen, now);
     if let Some(outcome) = draft.status.outcome.clone() {
         draft.stands(Situation::Ended(outcome));
         return;
@@ -102,7 +103,7 @@ fn run(
 /// number is free for the next try.
 fn note_refusal(draft: &mut Draft, object: &Object, seen: &Observed<'_>, now: Timestamp) {
     let Some(named) = &object.status.lease else { return };
-    if named.held_at.is_none() && draft.status.rerun == object.status.rerun {
+    if named.held_at.is_none() {
         draft.status.attempt = draft.status.attempt.saturating_sub(1);
     }
     if let Some(words) = &seen.refused {
@@ -114,6 +115,7 @@ fn note_refusal(draft: &mut Draft, object: &Object, seen: &Observed<'_>, now: Ti
 fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     let status = &mut draft.status;
     status.rerun = desired.rerun;
+    status.spec_hash = Some(desired.spec_hash.clone());
     status.outcome = None;
     status.pause = None;
     status.card = None;
@@ -132,11 +134,9 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
         .max()
         .unwrap_or(0);
     let held = || ledger.iter().filter(|past| past.was_held);
-    if let Some(same) =
-        held().filter(|past| past.rerun == desired.rerun).max_by_key(|past| past.attempt)
-    {
+    if let Some(same) = held().filter(|past| past.is_of(desired)).max_by_key(|past| past.attempt) {
         status.cost.charged = held()
-            .filter(|past| past.rerun == desired.rerun)
+            .filter(|past| past.is_of(desired))
             .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
         let ended =
             same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
@@ -190,6 +190,7 @@ fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market,
     let terms = Terms {
         name: holder.attempt_name(desired.rerun, attempt),
         rerun: desired.rerun,
+        spec_hash: Some(desired.spec_hash.clone()),
         attempt,
         card: chosen.card.id.clone(),
         count: desired.count.get(),

@@ -32,6 +32,7 @@ fn seconds(count: i64) -> SignedDuration {
 fn a_job() -> Desired {
     Desired {
         rerun: 0,
+        spec_hash: "v1:a".into(),
         cards: vec!["4090".into()],
         count: GpuCount::new(1).unwrap(),
         max_runtime: SignedDuration::from_mins(10),

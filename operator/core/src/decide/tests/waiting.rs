@@ -31,17 +31,26 @@ fn a_refused_pod_costs_nothing_and_is_tried_again_later() {
     assert_eq!(world.created, ["train-r0-a2"]);
 }
 
-#[test]
-fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
-    let past = |rerun, was_held| PastRun {
-        rerun,
-        attempt: 3,
-        lease: format!("train-r{rerun}-a3"),
-        was_held,
+fn a_past_run(lease: &str, attempt: u32) -> PastRun {
+    PastRun {
+        rerun: 0,
+        spec_hash: Some("v1:a".into()),
+        attempt,
+        lease: lease.into(),
+        was_held: true,
         reason: Some(Reason::Completed),
         ended_at: Some(Timestamp::from_second(-10).unwrap()),
         charged: Money::parse("0.5").unwrap(),
         currency: "USD".into(),
+    }
+}
+
+#[test]
+fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
+    let past = |rerun, was_held| PastRun {
+        rerun,
+        was_held,
+        ..a_past_run(&format!("train-r{rerun}-a3"), 3)
     };
     let mut world = World::with(a_job());
     world.ledger = vec![past(0, true)];
@@ -72,6 +81,30 @@ fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
 }
 
 #[test]
+fn a_changed_specification_is_a_new_run() {
+    let mut world = World::with(a_job());
+    world.ledger =
+        vec![PastRun { spec_hash: Some("v1:other".into()), ..a_past_run("train-r0-a2", 2) }];
+    world.settle();
+    assert_eq!(world.created, ["train-r0-a3"]);
+    assert_eq!(world.status().cost.charged, Money::ZERO);
+}
+
+#[test]
+fn a_corrected_specification_is_tried_at_once() {
+    let mut world = World::with(a_job());
+    world.settle();
+    world.pods.clear();
+    world.refuses = Some("forbidden: hostPath".into());
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::PodRefused));
+    world.ledger = vec![PastRun { was_held: false, ..a_past_run("train-r0-a1", 1) }];
+    world.spec(|job| job.spec_hash = "v1:b".into());
+    assert_eq!(world.ready(), (Truth::True, Reason::WaitingForScheduler));
+    assert_eq!(world.created.len(), 2);
+}
+
+#[test]
 fn a_re_created_job_waits_for_the_lease_of_the_deleted_one_and_then_asks_the_ledger() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(10);
@@ -85,16 +118,7 @@ fn a_re_created_job_waits_for_the_lease_of_the_deleted_one_and_then_asks_the_led
     world.pod().deletion_requested = true;
     world.settle();
     assert_eq!((world.ready().1, world.status().observed_generation), (Reason::Releasing, -1));
-    world.ledger = vec![PastRun {
-        rerun: 0,
-        attempt: 1,
-        lease: "train-r0-a1".into(),
-        was_held: true,
-        reason: Some(Reason::HolderDeleted),
-        ended_at: Some(world.at()),
-        charged: Money::ZERO,
-        currency: "USD".into(),
-    }];
+    world.ledger = vec![PastRun { spec_hash: None, ..a_past_run("train-r0-a1", 1) }];
     world.exit(143, Reason::PodDeleted);
     assert_eq!((world.ready().1, world.created.len()), (Reason::AlreadyRan, 1));
     assert!(world.status().attempts.is_empty());
@@ -106,10 +130,10 @@ fn a_corrected_specification_asks_the_ledger_too() {
     let good = world.desired.replace(Err(Finding::new(Reason::InvalidSpec, "image: no")));
     world.settle();
     assert_eq!(world.ready(), (Truth::False, Reason::InvalidSpec));
-    assert!(crate::observed::needs_ledger(world.status(), 0));
+    assert!(crate::observed::needs_ledger(world.status(), &a_job()));
     world.desired = good;
     world.settle();
-    assert!(!crate::observed::needs_ledger(world.status(), 0));
+    assert!(!crate::observed::needs_ledger(world.status(), &a_job()));
 }
 
 #[test]
