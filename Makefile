@@ -6,11 +6,11 @@ SHELL := bash
 .NOTPARALLEL:
 
 export LEASEHOLD_CACHE ?= $(HOME)/.cache/leasehold
-# Where `make playground` keeps its control plane.
+# Where the playground of `make playground` and `make demo` lies.
 PLAYGROUND_DIR ?= $(LEASEHOLD_CACHE)/run/playground
-# What `make test` runs: rules api unit life cluster node
+# What `make test` runs: rules api unit cluster node; all of them when empty.
 LEVELS ?=
-# The cards of the playground's node.
+# The cards of a node of `make playground`.
 CARDS ?= rtx4090:4
 
 # Recipes that use what `make setup` brought start with this.
@@ -47,23 +47,12 @@ clean: playground-down ## stop the playground and remove what was built
 ##@ Try it
 
 .PHONY: demo
-demo: setup ## a tour on a local control plane (CONTEXT=NAME: on that cluster)
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory agent; fi; \
-	$(with_setup) cargo build --workspace --bins --locked && $(call bin,demo)
+demo: context setup ground ## a tour on a local control plane (KEEP=1: leaves it up; CONTEXT=NAME: on that cluster)
+	@$(with_setup) $(call bin,demo) --directory $(PLAYGROUND_DIR)
 
 .PHONY: playground
-playground: setup ## start a local control plane, as root with a real node; prints the KUBECONFIG line
-	@$(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
-	mkdir -p $(PLAYGROUND_DIR); \
-	if [ "$$(id -u)" = 0 ] && [ -n "$${LEASEHOLD_PACKAGES:-}" ]; then \
-	  nodes=(--nodes 1 --packages "$$LEASEHOLD_PACKAGES"); \
-	  [ -z "$${LEASEHOLD_BASE_IMAGE:-}" ] || nodes+=(--image "$$LEASEHOLD_BASE_IMAGE"); \
-	else \
-	  echo "no real node: that needs root and the container runtime; simulated nodes only" >&2; \
-	  nodes=(--nodes 0); \
-	fi; \
-	"$$LEASEHOLD_PLAYGROUND" up --dir $(PLAYGROUND_DIR) "$${nodes[@]}" --simulated-nodes 2 --cards $(CARDS) >&2; \
-	echo "export KUBECONFIG=$$("$$LEASEHOLD_PLAYGROUND" kubeconfig --dir $(PLAYGROUND_DIR))"
+playground: setup ground ## start a control plane, as root with a real node; prints what a shell needs to use it
+	@$(with_setup) $(call bin,demo) playground --directory $(PLAYGROUND_DIR) --cards $(CARDS)
 
 .PHONY: playground-down
 playground-down: ## take it down and make sure that nothing is left
@@ -71,8 +60,19 @@ playground-down: ## take it down and make sure that nothing is left
 	  $(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
 	  "$$LEASEHOLD_PLAYGROUND" down --dir $(PLAYGROUND_DIR); \
 	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR) $${LEASEHOLD_PACKAGES:+--packages "$$LEASEHOLD_PACKAGES"}; \
-	  rm -rf $(PLAYGROUND_DIR); \
+	  rm -rf $(PLAYGROUND_DIR) $(PLAYGROUND_DIR).up.log; \
 	fi
+
+# Looked at before anything is brought or built: a wrong name should not cost minutes.
+.PHONY: context
+context:
+	@[ -z "$${CONTEXT:-}" ] || tests/setup/context "$$CONTEXT"
+
+# What a demo and a playground run: the operator, and on a real node the agent's image.
+.PHONY: ground
+ground:
+	@$(with_setup) cargo build --workspace --bins --locked; \
+	[ -n "$$(tests/setup/real-node)" ] || $(MAKE) --no-print-directory agent
 
 ##@ Steps of check
 

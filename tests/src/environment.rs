@@ -1,4 +1,5 @@
-//! Where `make setup` put what tests need. The only place that reads environment variables.
+//! Where `make setup` put what tests need. The only place that reads environment variables, but for
+//! those that are options of the demo.
 
 use std::path::PathBuf;
 
@@ -50,16 +51,11 @@ impl Environment {
     }
 }
 
-/// The value of a variable that changes what a program does.
-#[must_use]
-pub fn setting(variable: &str) -> Option<String> {
+fn path(variable: &'static str) -> Option<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one module that reads the environment"
     )]
-    std::env::var(variable).ok().filter(|value| !value.is_empty())
-}
-
-fn path(variable: &'static str) -> Option<PathBuf> {
-    setting(variable).map(PathBuf::from)
+    let value = std::env::var(variable).ok();
+    value.filter(|value| !value.is_empty()).map(PathBuf::from)
 }

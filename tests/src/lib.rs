@@ -2,12 +2,13 @@
 //! waiting for what shall come true.
 //!
 //! [`playground`] starts and stops control planes, [`operator`] starts and kills the operator,
-//! [`waiting`] waits, [`suite`] runs the tests of one level, [`environment`] says where
+//! [`waiting`] waits, [`program`] runs programs, [`suite`] runs the tests of one level, [`environment`] says where
 //! everything lies.
 
 pub mod environment;
 pub mod jobs;
 pub mod operator;
 pub mod playground;
+pub mod program;
 pub mod suite;
 pub mod waiting;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::playground::{AGENT_IMAGE, Playground};
 
-/// A running operator; killed when dropped.
+/// A running operator; killed when dropped, and at the latest with its playground.
 #[derive(Debug)]
 pub struct Operator {
     child: Child,
@@ -28,7 +28,10 @@ impl Operator {
         let kubeconfig = playground.directory().join("operator.kubeconfig");
         std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;
         let log = playground.directory().join("operator.log");
-        let child = spawn(&playground.environment().operator, &kubeconfig, &log)?;
+        let mut command = Command::new(&playground.environment().operator);
+        let (variable, mark) = playground.mark()?;
+        command.env(variable, mark);
+        let child = spawn(command, &kubeconfig, &log)?;
         Ok(Self { child, log, ends_with_us: true })
     }
 
@@ -41,11 +44,9 @@ impl Operator {
         self.child.wait().map(|_| ())
     }
 
-    /// Lets it run on beyond this process, and tells its process number.
-    #[must_use]
-    pub fn leave_running(mut self) -> u32 {
+    /// Lets it run on beyond this process, until its playground is taken down.
+    pub fn leave_running(mut self) {
         self.ends_with_us = false;
-        self.child.id()
     }
 
     /// Whether it still runs.
@@ -71,9 +72,9 @@ impl Drop for Operator {
     }
 }
 
-fn spawn(program: &Path, kubeconfig: &Path, log: &Path) -> std::io::Result<Child> {
+fn spawn(mut command: Command, kubeconfig: &Path, log: &Path) -> std::io::Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
-    Command::new(program)
+    command
         .args(["run", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
         .arg(kubeconfig)
         .env("RUST_LOG", "info,leasehold=debug")

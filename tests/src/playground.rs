@@ -1,15 +1,17 @@
 //! A control plane of our own, driven through the playground's program and its kubectl.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::environment::Environment;
+use crate::{
+    environment::Environment,
+    program::{Failure, answer, run},
+};
 
 /// The name under which the agent's image is loaded.
 pub const AGENT_IMAGE: &str = "leasehold.local/agent:test";
@@ -44,16 +46,9 @@ enum Access {
     Context(String),
 }
 
-/// A step of the playground that failed, with what the program said.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to {doing}: {said}")]
-pub struct Failure {
-    doing: String,
-    said: String,
-}
-
 impl Playground {
-    /// Starts a control plane in this folder and installs definitions, rights and prices.
+    /// Starts a control plane in this folder, unless it is up already, and installs definitions,
+    /// rights, prices and, on real nodes, images.
     ///
     /// # Errors
     /// A step that failed, with its output.
@@ -74,14 +69,15 @@ impl Playground {
             let images = environment.base_image.iter().chain(&environment.agent_image);
             command.args(images.flat_map(|image| [Path::new("--image"), image]));
         }
-        // What runs on beyond this call must not hold its output open.
-        let log = directory.with_extension("up.log");
+        // What was up before this call is not taken down when this value goes away.
+        let keep = Self::is_in(directory);
+        let log = log_of_up(directory);
         run(command.stdin(Stdio::null()), "start the playground", &log)?;
         let mut playground = Self {
             environment: environment.clone(),
             directory: directory.to_owned(),
             access: Access::Kubeconfig(PathBuf::new()),
-            keep: false,
+            keep,
         };
         let kubeconfig = playground.ask(&["kubeconfig"])?;
         playground.access = Access::Kubeconfig(PathBuf::from(kubeconfig.trim()));
@@ -90,6 +86,12 @@ impl Playground {
         }
         playground.install()?;
         Ok(playground)
+    }
+
+    /// Whether a folder holds a playground, be it whole or not.
+    #[must_use]
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join("playground.json").exists()
     }
 
     /// A playground that another process left; taken down when dropped.
@@ -266,28 +268,47 @@ impl Playground {
         self.ask(&["scenario", "--node", node, "reset"]).map(|_| ())
     }
 
+    /// The mark in the environment of a process that is to end with this playground.
+    ///
+    /// # Errors
+    /// A status that cannot be read.
+    pub fn mark(&self) -> Result<(&'static str, String), Failure> {
+        let id = self.status()?.pointer("/id").and_then(Value::as_str).map(str::to_owned);
+        Ok(("LEASEHOLD_PLAYGROUND", id.unwrap_or_default()))
+    }
+
     /// Kills every process of the playground without a chance to clean up, and tells how many.
     ///
     /// # Errors
     /// A status that cannot be read.
     pub fn kill_all(&self) -> Result<usize, Failure> {
+        let status = self.status()?;
+        let processes: Vec<u64> = processes(&status).map(|(_, process)| process).collect();
+        // Killing one may end another before its turn.
+        let _ = signal("-KILL", &processes);
+        Ok(processes.len())
+    }
+
+    /// Makes the API server hang: it answers nobody, but closes no connection.
+    ///
+    /// # Errors
+    /// A status that cannot be read, or a process that cannot be signalled.
+    pub fn hang_api_server(&self) -> Result<HangingApiServer, Failure> {
+        let status = self.status()?;
+        let processes: Vec<u64> = processes(&status)
+            .filter(|(name, _)| *name == "kube-apiserver")
+            .map(|(_, process)| process)
+            .collect();
+        signal("-STOP", &processes)?;
+        Ok(HangingApiServer { processes })
+    }
+
+    fn status(&self) -> Result<Value, Failure> {
         let status = self.ask(&["status", "-o", "json"])?;
-        let status: Value = serde_json::from_str(&status).map_err(|error| Failure {
+        serde_json::from_str(&status).map_err(|error| Failure {
             doing: "read the status".to_owned(),
             said: error.to_string(),
-        })?;
-        let processes: Vec<String> = status
-            .get("status")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|process| process.get("pid")?.as_u64().map(|pid| pid.to_string()))
-            .collect();
-        let mut kill = Command::new("kill");
-        kill.arg("-9").args(&processes);
-        // Killing one may end another before its turn.
-        let _ = answer(&mut kill, "", "kill the playground's processes");
-        Ok(processes.len())
+        })
     }
 
     /// Stops everything and makes sure that nothing is left.
@@ -297,7 +318,10 @@ impl Playground {
     pub fn down(mut self) -> Result<(), Failure> {
         self.keep = true;
         self.ask(&["down"])?;
-        self.ask(&["leftovers"]).map(|_| ())
+        self.ask(&["leftovers"])?;
+        // Its words were for a playground that does not come up.
+        let _ = std::fs::remove_file(log_of_up(&self.directory));
+        Ok(())
     }
 
     fn ask(&self, arguments: &[&str]) -> Result<String, Failure> {
@@ -322,47 +346,39 @@ impl Drop for Playground {
     }
 }
 
+/// What starting said; beside the folder, which must be new.
+fn log_of_up(directory: &Path) -> PathBuf {
+    directory.with_extension("up.log")
+}
+
+/// An API server that hangs; it goes on when this is dropped.
+#[derive(Debug)]
+pub struct HangingApiServer {
+    processes: Vec<u64>,
+}
+
+impl Drop for HangingApiServer {
+    fn drop(&mut self) {
+        // A process that is gone is told by whoever asks the API server next.
+        let _ = signal("-CONT", &self.processes);
+    }
+}
+
+/// Names and numbers of the processes in a status.
+fn processes(status: &Value) -> impl Iterator<Item = (&str, u64)> {
+    let all = status.get("status").and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(|process| Some((process.get("name")?.as_str()?, process.get("pid")?.as_u64()?)))
+}
+
+fn signal(signal: &str, processes: &[u64]) -> Result<(), Failure> {
+    let mut kill = Command::new("kill");
+    kill.arg(signal).args(processes.iter().map(u64::to_string));
+    answer(&mut kill, "", "signal the playground's processes").map(|_| ())
+}
+
 /// The project's folder.
 #[must_use]
 pub fn project() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()
-}
-
-fn answer(command: &mut Command, input: &str, doing: &str) -> Result<String, Failure> {
-    let fail = |said: String| Failure { doing: doing.to_owned(), said };
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| fail(error.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).map_err(|error| fail(error.to_string()))?;
-    }
-    let output = child.wait_with_output().map_err(|error| fail(error.to_string()))?;
-    text_of(&output).map_err(fail)
-}
-
-fn text_of(output: &Output) -> Result<String, String> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let text = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() {
-        Ok(text.into_owned())
-    } else {
-        Err(format!("{}{}", said.trim(), text.trim()))
-    }
-}
-
-fn run(command: &mut Command, doing: &str, log: &Path) -> Result<(), Failure> {
-    let fail = |said: String| Failure { doing: doing.to_owned(), said };
-    let file = std::fs::File::create(log).map_err(|error| fail(error.to_string()))?;
-    let errors = file.try_clone().map_err(|error| fail(error.to_string()))?;
-    let status =
-        command.stdout(file).stderr(errors).status().map_err(|error| fail(error.to_string()))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(fail(std::fs::read_to_string(log).unwrap_or_default()))
-    }
 }

@@ -9,6 +9,7 @@
 
 mod deletion;
 mod life;
+mod outage;
 mod telling;
 
 use std::{process::ExitCode, time::Duration};
@@ -47,5 +48,7 @@ fn main() -> ExitCode {
         ("deletion_of_its_pod", deletion::of_its_pod),
         ("deletion_of_the_namespace", deletion::of_the_namespace),
     ];
-    run("cluster", shape, WithOperator::Shared, together, &[])
+    let alone: &[Test] =
+        &[("an_outage_of_the_api_server_changes_no_bill", outage::of_the_api_server)];
+    run("cluster", shape, WithOperator::Shared, together, alone)
 }

@@ -1,14 +1,22 @@
 //! Where the tour takes place: a playground that is taken down again, or a cluster of the user's.
+//! And the same playground without the tour.
 
-use std::path::PathBuf;
-
-use leasehold_tests::{
-    environment::{Environment, setting},
-    operator::Operator,
-    playground::{Playground, Shape, project},
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
 };
 
-use crate::{Act, Failure};
+use leasehold_tests::{
+    environment::Environment,
+    operator::Operator,
+    playground::{AGENT_IMAGE, Playground, Shape, project},
+    program::answer,
+};
+
+use crate::{
+    Act, Failure,
+    options::{Options, THE_TOURS_CARDS, usual_directory},
+};
 
 const NAMESPACE: &str = "leasehold-demo";
 const ON_A_NODE: &[Act] = &[
@@ -36,56 +44,40 @@ struct Local {
 }
 
 impl Ground {
-    pub(crate) fn prepare() -> Result<Self, Failure> {
+    /// The cluster that the options name, with leasehold in it and nothing of an earlier tour.
+    pub(crate) fn prepare(options: &Options) -> Result<Self, Failure> {
         let environment = Environment::read("demo")?;
-        let ground = match setting("CONTEXT") {
-            Some(context) => Self::existing(&environment, &context)?,
-            None => Self::local(&environment)?,
+        let ground = match options.context() {
+            Some(context) => {
+                println!("Using the cluster of context {context}: only namespace {NAMESPACE}.");
+                let playground = Playground::existing(&environment, context);
+                Self { playground, local: None, acts: ON_A_NODE }
+            }
+            None => Self::local(&environment, options)?,
         };
         ground.playground.kubectl(&["create", "namespace", NAMESPACE])?;
         Ok(ground)
     }
 
-    fn existing(environment: &Environment, context: &str) -> Result<Self, Failure> {
-        let playground = Playground::existing(environment, context);
-        playground.kubectl(&["get", "crd", "gpujobs.leasehold.dev"]).map_err(|error| {
-            format!(
-                "leasehold is not installed in the cluster of context {context}: apply crds/generated, \
-                 charts/leasehold/rbac.yaml and a price list such as examples/cards.yaml, and start the operator there ({error})"
+    fn local(environment: &Environment, options: &Options) -> Result<Self, Failure> {
+        let directory = options.directory(environment);
+        if Playground::is_in(&directory) {
+            let (place, end) = (directory.display(), take_down(environment, &directory));
+            return Err(format!(
+                "{place} holds a playground already, and the tour starts with a new one: end it with `{end}`"
             )
-        })?;
-        println!("Using the cluster of context {context}; only namespace {NAMESPACE} is touched.");
-        Ok(Self { playground, local: None, acts: ON_A_NODE })
-    }
-
-    fn local(environment: &Environment) -> Result<Self, Failure> {
-        let real = is_root() && environment.packages.is_some() && environment.agent_image.is_some();
-        let shape = if real {
-            println!(
-                "Starting a control plane and a node with a real kubelet, containerd and runc."
-            );
-            println!(
-                "Its four RTX 4090 are simulated: device files and an nvidia-smi that answers."
-            );
-            println!(
-                "No image registry is asked: a small Debian with Python stands in for python:3.11-slim."
-            );
-            Shape { real_nodes: 1, simulated_nodes: 0, cards: "rtx4090:4" }
-        } else {
-            println!("Starting a control plane with SIMULATED NODES ONLY: a real node needs root.");
-            println!("Pods are scheduled and paid for there, but no program is executed.");
-            Shape { real_nodes: 0, simulated_nodes: 1, cards: "rtx4090:4" }
-        };
-        let runs = environment.cache.join("run");
-        std::fs::create_dir_all(&runs)?;
-        let mut playground = Playground::up(environment, &runs.join("demo"), shape)?;
+            .into());
+        }
+        let (mut playground, nodes) = up(environment, &directory, THE_TOURS_CARDS)?;
         let operator = Operator::start(&playground)?;
-        let keep = setting("KEEP").is_some_and(|keep| keep == "1");
-        if keep {
+        if options.keep {
             playground.keep();
         }
-        let acts = if real { ON_A_NODE } else { ON_SIMULATED_NODES };
-        Ok(Self { playground, local: Some(Local { operator, keep }), acts })
+        let acts = match nodes {
+            Nodes::Real => ON_A_NODE,
+            Nodes::Simulated => ON_SIMULATED_NODES,
+        };
+        Ok(Self { playground, local: Some(Local { operator, keep: options.keep }), acts })
     }
 
     pub(crate) fn acts(&self) -> &'static [Act] {
@@ -121,15 +113,12 @@ impl Ground {
             return Ok(());
         };
         if local.keep {
-            let program = self.playground.environment().playground.display().to_string();
-            println!("\nEverything is left up. To go on:");
-            println!(
-                "  {program} kubectl {} -n {NAMESPACE} get gpujobs,gpuleases,pods",
-                self.playground.access()
-            );
-            println!("To end it:");
-            println!("  kill {}", local.operator.leave_running());
-            println!("  {program} down --dir {}", self.playground.directory().display());
+            let (environment, directory) =
+                (self.playground.environment(), self.playground.directory());
+            local.operator.leave_running();
+            println!("\nEverything is left up, the operator too. To go on in this shell:");
+            print!("{}", lines_for_a_shell(&self.playground));
+            println!("To end it all:\n{}", take_down(environment, directory));
             return Ok(());
         }
         drop(local);
@@ -139,11 +128,80 @@ impl Ground {
     }
 }
 
-fn example(act: &Act) -> PathBuf {
-    project().join("examples").join(format!("{}.yaml", act.name))
+/// Starts a playground, leaves it up and prints the lines with which a shell uses it.
+pub(crate) fn playground(options: &Options, cards: &str) -> Result<(), Failure> {
+    let environment = Environment::read("playground")?;
+    let directory = options.directory(&environment);
+    let (mut playground, _) = up(&environment, &directory, cards)?;
+    playground.keep();
+    eprintln!("It is up. In the shell that is to use it, run the lines below, then the operator:");
+    eprintln!("\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} &");
+    print!("{}", lines_for_a_shell(&playground));
+    Ok(())
 }
 
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+/// What executes the pods of a playground.
+#[derive(Clone, Copy)]
+enum Nodes {
+    Real,
+    Simulated,
+}
+
+/// A playground with one real node, or simulated ones where this machine allows none: not both,
+/// since a pod does not choose between them.
+fn up(
+    environment: &Environment,
+    directory: &Path,
+    cards: &str,
+) -> Result<(Playground, Nodes), Failure> {
+    let script = project().join("tests/setup/real-node");
+    let obstacle = answer(&mut Command::new(script), "", "look whether a node can be started")?;
+    let (nodes, shape) = if obstacle.trim().is_empty() {
+        if environment.agent_image.is_none() {
+            return Err("the agent's image is missing: run `make agent`".into());
+        }
+        eprintln!("Starting a control plane and a node with a real kubelet, containerd and runc.");
+        eprintln!("Its cards are simulated: device files and an nvidia-smi that answers.");
+        eprintln!(
+            "No image registry is asked: a small Debian with Python stands in for python:3.11-slim."
+        );
+        (Nodes::Real, Shape { real_nodes: 1, simulated_nodes: 0, cards })
+    } else {
+        eprintln!("Starting a control plane with SIMULATED NODES ONLY: {}.", obstacle.trim());
+        eprintln!("Pods are scheduled and paid for there, but no program is executed.");
+        (Nodes::Simulated, Shape { real_nodes: 0, simulated_nodes: 2, cards })
+    };
+    if let Some(parent) = directory.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    Ok((Playground::up(environment, directory, shape)?, nodes))
+}
+
+fn lines_for_a_shell(playground: &Playground) -> String {
+    let environment = playground.environment();
+    let kubeconfig = playground.kubeconfig().unwrap_or(Path::new(""));
+    format!(
+        "export KUBECONFIG={}\nexport LEASEHOLD_OPERATOR={}\nkubectl() {{ {} kubectl \"$@\"; }}\n",
+        quoted(kubeconfig),
+        quoted(&environment.operator),
+        quoted(&environment.playground)
+    )
+}
+
+fn take_down(environment: &Environment, directory: &Path) -> String {
+    let other = if directory == usual_directory(environment) {
+        String::new()
+    } else {
+        format!(" PLAYGROUND_DIR={}", quoted(directory))
+    };
+    format!("make playground-down{other}")
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+fn example(act: &Act) -> PathBuf {
+    project().join("examples").join(format!("{}.yaml", act.name))
 }

@@ -68,8 +68,19 @@ fn row(ground: &Ground, act: &Act) -> Result<Row, Failure> {
     })
 }
 
+/// One change; a job that nobody has looked at yet has nothing to tell.
 fn line((name, row): (&&str, &Row)) {
-    println!("{name}: {} {} {}", row.status, row.node, row.ends);
+    if row.status.is_empty() {
+        return;
+    }
+    let told = |before: &str, what: &str| match what {
+        "" => String::new(),
+        what => format!("{before}{what}"),
+    };
+    let on = told(" on ", &row.node);
+    let then =
+        if row.ended { told(", charged ", &row.charged) } else { told(", ends by ", &row.ends) };
+    println!("{name}: {}{on}{then}", row.status);
 }
 
 fn redraw(rows: &BTreeMap<&str, Row>, again: bool) -> std::io::Result<()> {
