@@ -6,6 +6,7 @@ package process
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mark is the environment variable that carries a playground's id in all of
@@ -52,6 +55,9 @@ func Start(command Command, playground string) (Identity, error) {
 	child.Stdout, child.Stderr = log, log
 	child.Dir = "/"
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: command.Namespaces}
+	// A lock or a pipe that the starter inherited must not be held for as long as
+	// the child runs. Kernels before 5.11 cannot do it, and nothing else fails.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err := child.Start(); err != nil {
 		return Identity{}, fmt.Errorf("failed to start %s: %w", command.Name, err)
 	}
