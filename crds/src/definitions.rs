@@ -118,6 +118,25 @@ fn describe_in_lines(fields: &mut Map<String, Value>) {
     }
 }
 
+/// The schema of the settings file, for editors.
+fn settings_schema() -> String {
+    let mut schema = schemars::schema_for!(crate::settings::SettingsFile).to_value();
+    join_lines(&mut schema);
+    format!("{schema:#}\n")
+}
+
+/// Joins the lines of all comments.
+fn join_lines(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            describe_in_lines(fields);
+            fields.values_mut().for_each(join_lines);
+        }
+        Value::Array(items) => items.iter_mut().for_each(join_lines),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Everything that `crds/generated` holds: file names and contents.
 pub fn files() -> Result<Vec<(String, String)>, serde_yaml::ser::Error> {
     let mut files = Vec::new();
@@ -127,6 +146,7 @@ pub fn files() -> Result<Vec<(String, String)>, serde_yaml::ser::Error> {
             serde_yaml::to_string(&definition.object)?,
         ));
     }
+    files.push(("settings.schema.json".to_owned(), settings_schema()));
     files.push(("API.md".to_owned(), crate::reference::reference()));
     Ok(files)
 }

@@ -24,11 +24,13 @@ pub mod quantity;
 pub mod reference;
 pub mod scalar;
 pub mod schema;
+pub mod settings;
 pub mod status;
 
 pub use card::{GpuCard, GpuCardSpec, GpuCardStatus};
-pub use desire::{Settings, desire};
+pub use desire::desire;
 pub use job::{GpuJob, GpuJobSpec};
 pub use job_status::GpuJobStatus;
 pub use lease::{GpuLease, GpuLeaseSpec, GpuLeaseStatus};
+pub use settings::Settings;
 pub use status::{Reading, status_from_wire, status_to_wire};

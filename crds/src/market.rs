@@ -10,9 +10,10 @@ use leasehold_core::{
 
 use crate::{
     card::GpuCard,
-    desire::{Settings, amount, card_names, currency, invalid},
+    desire::{amount, card_names, currency, invalid},
     quantity,
     schema::says,
+    settings::Settings,
 };
 
 /// Most characters of a card's id: it is the value of a label.
@@ -67,7 +68,7 @@ mod tests {
     use crate::card::{CardPrice, GpuCardSpec};
 
     fn settings() -> Settings {
-        Settings { currency: "CNY".into() }
+        Settings { currency: "CNY".into(), ..Settings::default() }
     }
 
     fn priced(per_hour: &str, currency: Option<&str>) -> GpuCard {

@@ -82,7 +82,7 @@ fn is_path(path: &str) -> bool {
         && !path.starts_with('-')
 }
 
-/// A name that a key of a ConfigMap could have.
+/// A name that a key of a `ConfigMap` could have.
 fn is_name(name: &str) -> bool {
     is_path(name) && !name.contains(['/', '+']) && !name.starts_with('.')
 }

@@ -11,7 +11,7 @@ pub use environment::{DEFAULT_FILE, file_names};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use leasehold_core::{
-    desired::{Desired, GpuCount, Wish, defaults},
+    desired::{Desired, GpuCount, Wish},
     duration,
     money::{Limit, Money},
     reason::{Finding, Reason},
@@ -24,14 +24,8 @@ use crate::{
     quantity,
     scalar::Scalar,
     schema::{HIGHEST_RERUN, LONGEST_CARD_NAME, MOST_CARD_NAMES, says},
+    settings::Settings,
 };
-
-/// What the installation decides for all jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// ISO 4217 code that budgets and prices without one have.
-    pub currency: String,
-}
 
 /// CPU and memory as numbers; `None` where the cards' share of the node applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +68,7 @@ pub fn desire(job: &GpuJob, settings: &Settings) -> Result<Desired, Finding> {
             LONGEST_GRACE,
             says::GRACE_PERIOD,
         )?
-        .unwrap_or(defaults::GRACE_PERIOD),
+        .unwrap_or(settings.grace_period),
         limit: limit(&spec.budget)?,
         currency: currency(spec.budget.currency.as_deref(), "spec.budget.currency", settings)?,
         wish: wish(spec.state.as_deref())?,
@@ -84,7 +78,7 @@ pub fn desire(job: &GpuJob, settings: &Settings) -> Result<Desired, Finding> {
             LONGEST_KEEPING,
             says::KEEP_LOGS,
         )?
-        .unwrap_or(defaults::KEEP_LOGS),
+        .unwrap_or(settings.keep_logs),
     })
 }
 

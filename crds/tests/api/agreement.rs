@@ -9,7 +9,7 @@ use crate::table::{Case, Refusal, Table};
 
 /// What the conversion in Rust says; `None` is consent.
 fn converted(kind: &str, object: &Value) -> Option<String> {
-    let settings = Settings { currency: "CNY".into() };
+    let settings = Settings { currency: "CNY".into(), ..Settings::default() };
     match kind {
         "GpuJob" => match serde_json::from_value::<GpuJob>(object.clone()) {
             Ok(job) => desire(&job, &settings).err().map(|refusal| {

@@ -25,7 +25,7 @@ fn documents() -> Vec<(String, Value)> {
 
 #[test]
 fn every_example_is_usable_as_it_is() {
-    let settings = Settings { currency: "USD".into() };
+    let settings = Settings::default();
     let catalog = Catalog::built_in();
     let mut jobs = 0;
     for (file, document) in documents() {
@@ -55,7 +55,7 @@ fn every_example_is_usable_as_it_is() {
 
 #[test]
 fn every_card_of_an_example_has_a_price_in_the_currency_of_its_budget() {
-    let settings = Settings { currency: "USD".into() };
+    let settings = Settings::default();
     let catalog = Catalog::built_in();
     let documents = documents();
     let prices: BTreeMap<String, String> = documents

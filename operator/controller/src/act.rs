@@ -141,7 +141,7 @@ impl Hand<'_> {
                 return Ok(());
             }
         }
-        let pod = build(job, plan, &self.context.agent_image);
+        let pod = build(job, plan, &self.context.settings, &self.context.agent_image);
         match self.context.cluster.create_pod(namespace, &pod).await {
             Err(error) if already_exists(&error) => self.check_pod(plan, error).await,
             Err(error) => Err(self.note_refusal(&plan.name, error)),

@@ -1,6 +1,12 @@
 //! `leasehold`: the operator's binary.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand};
 use kube::{
@@ -43,9 +49,9 @@ struct RunArguments {
     /// The image that brings the agent into pods.
     #[arg(long, value_name = "IMAGE", default_value = concat!("leasehold.dev/agent:", env!("CARGO_PKG_VERSION")))]
     agent_image: String,
-    /// The currency of prices and budgets that name none, ISO 4217.
-    #[arg(long, value_name = "CODE", default_value = "USD")]
-    currency: String,
+    /// What the installation decides for all jobs, in YAML; without it everything has its default.
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
 }
 
 #[tokio::main]
@@ -70,6 +76,7 @@ async fn main() -> ExitCode {
 }
 
 async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Error>> {
+    let settings = settings(arguments.settings.as_deref())?;
     let mut config = configuration(&arguments).await?;
     // Retries are the queue's: silent ones inside the client would hide outages from it.
     config.default_retry = false;
@@ -91,7 +98,7 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
     let context = Context {
         cluster: Cluster::new(client),
         clock: Arc::new(SystemClock),
-        settings: Settings { currency: arguments.currency },
+        settings,
         agent_image: arguments.agent_image,
         jobs: Index::new(holder_of_job),
         leases: Index::new(holder_of_lease),
@@ -115,6 +122,15 @@ async fn api_server(client: &Client) {
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
+}
+
+fn settings(file: Option<&Path>) -> Result<Settings, String> {
+    let Some(file) = file else {
+        return Ok(Settings::default());
+    };
+    let blame = |error: &dyn std::fmt::Display| format!("settings {}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| blame(&error))?;
+    Settings::read(&text).map_err(|error| blame(&error))
 }
 
 async fn configuration(arguments: &RunArguments) -> Result<Config, Box<dyn std::error::Error>> {

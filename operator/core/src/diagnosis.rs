@@ -67,7 +67,8 @@ pub fn end(
 /// The kubelet says when the containers with cards ended. It held the cards as well while none of
 /// them could start, and does not say until when.
 fn end_time(pod: &PodFacts, bound: &Bound, now: Timestamp) -> (Timestamp, EndKnown) {
-    let with_cards = |name: &str| name == container::PREFLIGHT || name == container::MAIN;
+    let with_cards =
+        |name: &str| matches!(name, container::PREFLIGHT | container::PREPARE | container::MAIN);
     let ended = pod.ends().any(|(name, ended)| with_cards(name) && ended.finished_at.is_some());
     match pod.last_end() {
         Some(at) if ended => (at, EndKnown::Kubelet),
@@ -205,10 +206,13 @@ fn start_error(words: &str) -> Reason {
 }
 
 fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {
-    if let Some(ended) = failure_of(case.pod, container::PREFLIGHT) {
+    let silent = [container::PREFLIGHT, container::PREPARE]
+        .into_iter()
+        .find_map(|name| Some((name, failure_of(case.pod, name)?)));
+    if let Some((name, ended)) = silent {
         return Some(Finding::new(
             Reason::AgentFailed,
-            format!("preflight left no report: {}", words_of(ended)),
+            format!("{name} left no report: {}", words_of(ended)),
         ));
     }
     let (_, ended) = case.pod.ends().find(|(name, _)| *name == container::MAIN)?;

@@ -11,6 +11,8 @@ pub mod container {
     pub const INSTALL: &str = "agent-install";
     /// Checks the cards.
     pub const PREFLIGHT: &str = "preflight";
+    /// Restores packages.
+    pub const PREPARE: &str = "prepare";
     /// Runs the program.
     pub const MAIN: &str = "main";
 }

@@ -13,8 +13,9 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, api::ObjectMeta};
 use leasehold_core::{plan::PodPlan, pod::container};
-use leasehold_crds::{GpuJob, GpuJobSpec, names, quantity};
+use leasehold_crds::{GpuJob, GpuJobSpec, Settings, names, quantity};
 
+use super::prepare;
 use crate::supply::GPU_RESOURCE;
 
 /// Where the agent lies in every container.
@@ -30,7 +31,10 @@ const SHM_VOLUME: &str = "leasehold-shm";
 
 /// The pod of this plan.
 #[must_use]
-pub fn build(job: &GpuJob, plan: &PodPlan, agent_image: &str) -> Pod {
+pub fn build(job: &GpuJob, plan: &PodPlan, settings: &Settings, agent_image: &str) -> Pod {
+    let spec = &job.spec;
+    let first = [install(spec, settings, agent_image), preflight(spec, plan)];
+    let prepare = prepare::prepare(spec, plan, settings);
     Pod {
         metadata: metadata(job, plan),
         spec: Some(PodSpec {
@@ -46,10 +50,10 @@ pub fn build(job: &GpuJob, plan: &PodPlan, agent_image: &str) -> Pod {
                 effect: Some("NoSchedule".to_owned()),
                 ..Toleration::default()
             }]),
-            image_pull_secrets: pull_secrets(&job.spec),
-            volumes: Some(volumes(&job.spec, plan)),
-            init_containers: Some(vec![install(agent_image), preflight(&job.spec, plan)]),
-            containers: vec![main(&job.spec, plan)],
+            image_pull_secrets: pull_secrets(spec),
+            volumes: Some(volumes(spec, plan)),
+            init_containers: Some(first.into_iter().chain(prepare).collect()),
+            containers: vec![main(spec, plan)],
             ..PodSpec::default()
         }),
         status: None,
@@ -123,7 +127,7 @@ fn volumes(spec: &GpuJobSpec, plan: &PodPlan) -> Vec<Volume> {
         }),
         ..DownwardAPIVolumeFile::default()
     };
-    vec![
+    let mut volumes = vec![
         Volume {
             name: AGENT_VOLUME.to_owned(),
             empty_dir: Some(EmptyDirVolumeSource::default()),
@@ -148,7 +152,9 @@ fn volumes(spec: &GpuJobSpec, plan: &PodPlan) -> Vec<Volume> {
             }),
             ..Volume::default()
         },
-    ]
+    ];
+    volumes.extend(prepare::volumes(spec));
+    volumes
 }
 
 /// As asked for, else half of the pod's memory; it counts within the memory limit.
@@ -182,16 +188,19 @@ fn limits(spec: &GpuJobSpec, plan: &PodPlan) -> BTreeMap<String, Quantity> {
     limits
 }
 
-fn mount(volume: &str, path: &str) -> VolumeMount {
+pub(super) fn mount(volume: &str, path: &str) -> VolumeMount {
     VolumeMount { name: volume.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
 }
 
-fn variable(name: &str, value: impl Into<String>) -> EnvVar {
+pub(super) fn variable(name: &str, value: impl Into<String>) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.into()), value_from: None }
 }
 
-/// Copies the agent; sees no card, whatever the node's default runtime hands out.
-fn install(agent_image: &str) -> Container {
+/// Copies the agent and what it needs; sees no card, whatever the node's default runtime hands out.
+fn install(spec: &GpuJobSpec, settings: &Settings, agent_image: &str) -> Container {
+    let mut env = vec![variable("NVIDIA_VISIBLE_DEVICES", "void")];
+    env.extend(spec.environment.as_ref().map(|_| variable("LEASEHOLD_BRING", "uv")));
+    env.extend(settings.ca_bundle.as_deref().map(|pem| variable("LEASEHOLD_CA_BUNDLE", pem)));
     let little = |cpu: &str, memory: &str| {
         BTreeMap::from([
             ("cpu".to_owned(), Quantity(cpu.to_owned())),
@@ -203,7 +212,7 @@ fn install(agent_image: &str) -> Container {
         image: Some(agent_image.to_owned()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
         args: Some(vec!["install".to_owned(), AGENT_DIR.to_owned()]),
-        env: Some(vec![variable("NVIDIA_VISIBLE_DEVICES", "void")]),
+        env: Some(env),
         resources: Some(ResourceRequirements {
             limits: Some(little("1", "64Mi")),
             requests: Some(little("10m", "16Mi")),
@@ -215,7 +224,7 @@ fn install(agent_image: &str) -> Container {
 }
 
 /// A container of the user's image with the cards.
-fn with_cards(name: &str, spec: &GpuJobSpec, plan: &PodPlan) -> Container {
+pub(super) fn with_cards(name: &str, spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     Container {
         name: name.to_owned(),
         image: Some(spec.image.clone()),
@@ -273,12 +282,14 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
         plan.hold.map(|hold| variable(names::ENVIRONMENT_HELD_SECONDS, hold.as_secs().to_string())),
     );
     env.extend(spec.env.iter().cloned());
-    Container {
+    let mut main = Container {
         args: Some(args),
         env: Some(env),
         termination_message_policy: Some("File".to_owned()),
         ..with_cards(container::MAIN, spec, plan)
-    }
+    };
+    prepare::join(&mut main, spec);
+    main
 }
 
 /// What the program and the checks may know of the lease.

@@ -3,5 +3,6 @@
 
 pub mod build;
 pub mod facts;
+mod prepare;
 #[cfg(test)]
 mod tests;

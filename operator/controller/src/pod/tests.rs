@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 use leasehold_core::plan::{PodPlan, Share};
-use leasehold_crds::GpuJob;
+use leasehold_crds::{GpuJob, Settings};
 use serde_json::{Value, json};
 
 use super::{build::build, facts::pod_facts};
@@ -41,7 +41,7 @@ fn plan() -> PodPlan {
 }
 
 fn built(spec: &Value) -> Value {
-    serde_json::to_value(build(&job(spec), &plan(), "agent:1")).unwrap()
+    serde_json::to_value(build(&job(spec), &plan(), &Settings::default(), "agent:1")).unwrap()
 }
 
 fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
@@ -50,7 +50,7 @@ fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
 
 #[test]
 fn limits_are_read_back_from_what_nobody_can_change() {
-    let mut pod = build(&job(&json!({"script": "true"})), &plan(), "agent:1");
+    let mut pod = build(&job(&json!({"script": "true"})), &plan(), &Settings::default(), "agent:1");
     pod.metadata.uid = Some("u2".into());
     pod.metadata.creation_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
@@ -108,4 +108,56 @@ fn a_pod_follows_its_holder_but_is_kept_until_it_is_accounted_for() {
     assert_eq!(at(&pod, "/metadata/finalizers"), &json!(["leasehold.dev/metering"]));
     assert_eq!(at(&pod, "/spec/terminationGracePeriodSeconds"), 55);
     assert_eq!(at(&pod, "/spec/automountServiceAccountToken"), false);
+}
+
+#[test]
+fn an_environment_is_prepared_from_its_files_alone() {
+    let settings = Settings {
+        ca_bundle: Some("pem".into()),
+        index: Some("https://mirror/simple".into()),
+        extra_indexes: vec!["https://a/simple".into(), "https://b/simple".into()],
+        ..Settings::default()
+    };
+    let env = |environment: Value| {
+        let job = job(&json!({
+            "script": "true", "workingDir": "/w", "environment": environment,
+            "env": [{"name": "TOKEN", "value": "t"}],
+        }));
+        let pod = serde_json::to_value(build(&job, &plan(), &settings, "agent:1")).unwrap();
+        let names = at(&pod, "/spec/initContainers").as_array().unwrap();
+        let names: Vec<_> = names.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["agent-install", "preflight", "prepare"]);
+        assert_eq!(at(&pod, "/spec/initContainers/0/env/1/value"), "uv");
+        assert_eq!(at(&pod, "/spec/initContainers/0/env/2/value"), "pem");
+        assert_eq!(at(&pod, "/spec/containers/0/env/0/name"), "LEASEHOLD_ENVIRONMENT_DIR");
+        let all = at(&pod, "/spec/initContainers/2/env").as_array().unwrap().clone();
+        all.iter()
+            .map(|one| {
+                format!("{}={}", one["name"].as_str().unwrap(), one["value"].as_str().unwrap())
+            })
+            .collect::<Vec<_>>()
+    };
+    let [dir, index, extra, own] = [
+        "LEASEHOLD_ENVIRONMENT_DIR=/leasehold/environment",
+        "UV_DEFAULT_INDEX=https://mirror/simple",
+        "UV_INDEX=https://a/simple https://b/simple",
+        "TOKEN=t",
+    ];
+    for (environment, given) in [
+        (json!({}), &["LEASEHOLD_REQUIREMENTS=requirements.txt", "LEASEHOLD_FILES_DIR=/w"][..]),
+        (
+            json!({"files": ["a.txt", "b.txt"], "from": {"configMap": "m"}}),
+            &["LEASEHOLD_REQUIREMENTS=a.txt\nb.txt", "LEASEHOLD_FILES_DIR=/leasehold/files"],
+        ),
+        (
+            json!({"inline": {"requirements.txt": "idna # $(NAME)"}}),
+            &[
+                "LEASEHOLD_REQUIREMENTS=requirements.txt",
+                "LEASEHOLD_FILE_0=requirements.txt\nidna # $$(NAME)",
+            ],
+        ),
+    ] {
+        let expected = [&[dir], given, &[index, extra, own]].concat();
+        assert_eq!(env(environment.clone()), expected, "{environment}");
+    }
 }

@@ -262,12 +262,10 @@ impl World {
             reason: "Error".into(),
             message: String::new(),
             report: reason.map(|reason| Report {
-                stage,
                 reason: Some(reason),
                 exit_code: Some(exit_code),
-                ran_seconds: None,
                 evidence: "seen".into(),
-                cards: Vec::new(),
+                ..Report::new(stage)
             }),
         };
         pod.containers =
