@@ -31,16 +31,10 @@ const ON_SIMULATED_NODES: &[Act] =
 #[derive(Debug)]
 pub(crate) struct Ground {
     playground: Playground,
-    local: Option<Local>,
-    acts: &'static [Act],
-}
-
-/// What this process started.
-#[derive(Debug)]
-struct Local {
-    /// Ends the operator when the tour is over.
-    operator: Operator,
+    /// On a playground of the tour's own; ends with it.
+    operator: Option<Operator>,
     keep: bool,
+    acts: &'static [Act],
 }
 
 impl Ground {
@@ -51,7 +45,7 @@ impl Ground {
             Some(context) => {
                 println!("Using the cluster of context {context}: only namespace {NAMESPACE}.");
                 let playground = Playground::existing(&environment, context);
-                Self { playground, local: None, acts: ON_A_NODE }
+                Self { playground, operator: None, keep: options.keep, acts: ON_A_NODE }
             }
             None => Self::local(&environment, options)?,
         };
@@ -77,7 +71,7 @@ impl Ground {
             Nodes::Real => ON_A_NODE,
             Nodes::Simulated => ON_SIMULATED_NODES,
         };
-        Ok(Self { playground, local: Some(Local { operator, keep: options.keep }), acts })
+        Ok(Self { playground, operator: Some(operator), keep: options.keep, acts })
     }
 
     pub(crate) fn acts(&self) -> &'static [Act] {
@@ -107,23 +101,26 @@ impl Ground {
 
     /// Takes down what the tour started, or says how to go on.
     pub(crate) fn leave(self) -> Result<(), Failure> {
-        let Some(local) = self.local else {
-            self.playground.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"])?;
-            println!("\nNamespace {NAMESPACE} is being deleted.");
-            return Ok(());
-        };
-        if local.keep {
-            let (environment, directory) =
-                (self.playground.environment(), self.playground.directory());
-            local.operator.leave_running();
-            println!("\nEverything is left up, the operator too. To go on in this shell:");
-            print!("{}", lines_for_a_shell(&self.playground));
-            println!("To end it all:\n{}", take_down(environment, directory));
-            return Ok(());
+        let Self { playground, operator, keep, .. } = self;
+        match (operator, keep) {
+            (Some(operator), true) => {
+                operator.leave_running();
+                println!("\nEverything is left up, the operator too. To go on in this shell:");
+                print!("{}", lines_for_a_shell(&playground));
+                let end = take_down(playground.environment(), playground.directory());
+                println!("To end it all:\n{end}");
+            }
+            (Some(operator), false) => {
+                drop(operator);
+                playground.down()?;
+                println!("\nEverything is taken down, nothing is left.");
+            }
+            (None, true) => println!("\nNamespace {NAMESPACE} is left."),
+            (None, false) => {
+                playground.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"])?;
+                println!("\nNamespace {NAMESPACE} is being deleted.");
+            }
         }
-        drop(local);
-        self.playground.down()?;
-        println!("\nEverything is taken down, nothing is left.");
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use leasehold_tests::environment::Environment;
 
 /// What the jobs of the tour ask for, with some to spare.
@@ -20,7 +21,7 @@ pub(crate) struct Options {
     #[arg(long, env = "CONTEXT", value_name = "NAME")]
     context: Option<String>,
     /// Leave everything up, the operator too, and say how to go on.
-    #[arg(long, env = "KEEP")]
+    #[arg(long, env = "KEEP", value_parser = FalseyValueParser::new())]
     pub(crate) keep: bool,
     /// Where the playground lies; by default run/playground in the cache folder.
     #[arg(long, value_name = "DIR", global = true)]

@@ -14,6 +14,8 @@ use crate::{Act, Failure, ground::Ground};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longer than any job of the tour may take.
 const MOST_LOOKS: u32 = 600;
+/// Longer than an operator that runs needs for its first word, under any load.
+const LOOKS_UNTIL_A_WORD: u32 = 60;
 
 /// What is shown of a job.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -41,6 +43,14 @@ pub(crate) fn until_ended(ground: &Ground, acts: &[Act]) -> Result<(), Failure> 
             } else {
                 rows.iter().filter(|(name, row)| shown.get(*name) != Some(row)).for_each(line);
             }
+        }
+        if look == LOOKS_UNTIL_A_WORD
+            && let Some((name, _)) = rows.iter().find(|(_, row)| row.status.is_empty())
+        {
+            return Err(format!(
+                "job {name} has no status after half a minute: is the operator running on this cluster?"
+            )
+            .into());
         }
         let all_ended = rows.values().all(|row| row.ended);
         shown = rows;
