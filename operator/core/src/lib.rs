@@ -19,5 +19,6 @@ pub mod pod;
 pub mod preflight;
 pub mod reason;
 pub mod report;
+pub mod restore;
 pub mod smi;
 pub mod status;

@@ -142,6 +142,32 @@ reasons! {
     /// The container cannot be created from its specification.
     ContainerCreateFailed => User, "correct what the kubelet's words in the message name";
 
+    // Ends by the restore of the environment.
+    /// The image has no Python, so no environment can be restored in it.
+    NoPythonInImage => User, "use an image with Python 3, or drop environment";
+    /// A requirements file is not where the job says.
+    EnvironmentFileMissing => User, "correct the name of the file, or bring it along";
+    /// A requirements file has lines that cannot be understood.
+    RequirementsInvalid => User, "correct the lines named in the message";
+    /// A requirements file has paths of another machine.
+    RequirementsNotPortable => User, "write name==version instead of a path; `pip list --format=freeze` prints lines without paths";
+    /// No index has a package of this name.
+    PackageNotFound => User, "check the spelling of the package, and which index should have it";
+    /// No versions of the packages fit together, or none fits the image's Python.
+    RequirementsConflict => User, "change the versions named in the message, or use an image with another Python";
+    /// A downloaded package is not the one that its hash stands for.
+    PackageHashMismatch => User, "correct the hash if the package was published anew; otherwise find out who changed it in the index";
+    /// A package has to be built from source, and the build failed.
+    PackageBuildFailed => User, "use a version that has a wheel for this Python, or an image with what the build lacks (compiler, headers, CUDA toolkit)";
+    /// An index does not answer, or its certificate is not trusted.
+    IndexUnreachable => Infrastructure, "check the address of the index in the message and the way to it from the nodes: DNS, proxy, certificates";
+    /// An index or a git server refused the credentials, or wants some.
+    IndexRefused => User, "check user name, password or token for the address in the message";
+    /// The node's disk was full before the environment was restored.
+    DiskFull => Infrastructure, "free or add disk on the node named in the message, or restore less";
+    /// The environment could not be restored, for a cause that is not known.
+    RestoreFailed => User, "see uv's words in the message, and its whole output in the log of the container prepare";
+
     // Ends by the infrastructure.
     /// The kubelet refused the pod after it was bound.
     NodeRefusedPod => Infrastructure, "look at the device plugin and the kubelet of the node named in the message";

@@ -26,12 +26,14 @@ pub enum Stage {
     Install,
     /// The cards are checked.
     Preflight,
+    /// The Python environment is restored.
+    Prepare,
     /// The program runs.
     Run,
 }
 
 impl Stage {
-    const ALL: [Self; 3] = [Self::Install, Self::Preflight, Self::Run];
+    const ALL: [Self; 4] = [Self::Install, Self::Preflight, Self::Prepare, Self::Run];
 
     /// The word in the report.
     #[must_use]
@@ -39,12 +41,40 @@ impl Stage {
         match self {
             Self::Install => "Install",
             Self::Preflight => "Preflight",
+            Self::Prepare => "Prepare",
             Self::Run => "Run",
         }
     }
 
     fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+/// Longest version of a Python in a report, in characters.
+const VERSION_CHARACTERS: usize = 32;
+
+/// A Python environment, as far as it is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Environment {
+    /// Version of the image's Python, for example `3.11.2`; empty until it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub python: String,
+    /// Packages that were added to those of the image; `None` until they are installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<u32>,
+    /// Seconds since the restore began.
+    pub seconds: u32,
+}
+
+impl Environment {
+    fn to_field(&self) -> String {
+        let python = self.python.chars().take(VERSION_CHARACTERS).collect();
+        let short = Self { python, ..self.clone() };
+        // A struct of texts and numbers cannot fail to become JSON.
+        let value = serde_json::to_string(&short).unwrap_or_else(|_| "null".to_owned());
+        format!(r#""environment":{value}"#)
     }
 }
 
@@ -60,6 +90,8 @@ pub struct Report {
     pub exit_code: Option<i32>,
     /// Seconds since the program started.
     pub ran_seconds: Option<i64>,
+    /// The environment that is being or was restored, in [`Stage::Prepare`].
+    pub environment: Option<Environment>,
     /// UUIDs of the cards that were seen; empty when they did not fit.
     pub cards: Vec<String>,
     /// What was seen, in words; a report that was cut has less of it.
@@ -75,6 +107,7 @@ impl Report {
             reason: None,
             exit_code: None,
             ran_seconds: None,
+            environment: None,
             cards: Vec::new(),
             evidence: String::new(),
         }
@@ -91,6 +124,7 @@ impl Report {
             self.reason.map(|reason| format!(r#""reason":"{reason}""#)),
             self.exit_code.map(|code| format!(r#""exitCode":{code}"#)),
             self.ran_seconds.map(|seconds| format!(r#""ranSeconds":{seconds}"#)),
+            self.environment.as_ref().map(Environment::to_field),
         ];
         let mut line = format!("{{{}", fields.into_iter().flatten().collect::<Vec<_>>().join(","));
         let evidence = escaped(&self.evidence);
@@ -127,6 +161,9 @@ impl Report {
             reason: word("reason").and_then(Reason::parse),
             exit_code: number("exitCode").and_then(|code| i32::try_from(code).ok()),
             ran_seconds: number("ranSeconds"),
+            environment: fields
+                .get("environment")
+                .and_then(|environment| Environment::deserialize(environment).ok()),
             cards: cards
                 .into_iter()
                 .flatten()
@@ -214,6 +251,13 @@ mod tests {
             r#"{"v":1,"stage":"Run","reason":"MaxRuntimeReached","exitCode":143,"ranSeconds":60,"cards":["GPU-5d5ba0d6"],"evidence":"maxRuntime 1m reached"}"#
         );
         assert_eq!(Report::new(Stage::Install).to_line(), r#"{"v":1,"stage":"Install"}"#);
+        let environment =
+            Environment { python: "3.11.2".to_owned(), packages: Some(5), seconds: 12 };
+        let restored = Report { environment: Some(environment), ..Report::new(Stage::Prepare) };
+        assert_eq!(
+            restored.to_line(),
+            r#"{"v":1,"stage":"Prepare","environment":{"python":"3.11.2","packages":5,"seconds":12}}"#
+        );
     }
 
     #[test]
@@ -249,9 +293,30 @@ mod tests {
     }
 
     #[test]
+    fn a_strange_environment_leaves_the_rest() {
+        let line = r#"{"stage":"Prepare","environment":{"python":3},"evidence":"resolving"}"#;
+        let expected = Report { evidence: "resolving".to_owned(), ..Report::new(Stage::Prepare) };
+        assert_eq!(Report::parse(line), Some(expected));
+        let python = "3".repeat(2_000);
+        let environment = Some(Environment { python, ..Environment::default() });
+        let line = Report { environment, ..a_report() }.to_line();
+        assert!(line.len() <= MAX_LINE && line.contains("maxRuntime 1m reached"), "{line}");
+    }
+
+    #[test]
     fn a_number_at_the_cut_is_unknown() {
         let report = Report::parse(r#"{"v":1,"stage":"Run","reason":"Completed","exitCode":14"#);
         assert_eq!(report.unwrap().exit_code, None);
+    }
+
+    prop_compose! {
+        fn environments()(
+            python in "[0-9a-z.+]{0,12}",
+            packages in prop::option::of(any::<u32>()),
+            seconds in any::<u32>(),
+        ) -> Environment {
+            Environment { python, packages, seconds }
+        }
     }
 
     prop_compose! {
@@ -260,10 +325,11 @@ mod tests {
             reason in prop::option::of(prop::sample::select(Reason::ALL.to_vec())),
             exit_code in prop::option::of(any::<i32>()),
             ran_seconds in prop::option::of(any::<i64>()),
+            environment in prop::option::of(environments()),
             cards in prop::collection::vec("GPU-[0-9a-f]{8}", 0..20),
             evidence in ".{0,900}|[\u{0}-\u{20}\"\\\\😀]{0,400}",
         ) -> Report {
-            Report { stage, reason, exit_code, ran_seconds, cards, evidence }
+            Report { stage, reason, exit_code, ran_seconds, environment, cards, evidence }
         }
     }
 
@@ -277,6 +343,7 @@ mod tests {
             prop_assert_eq!(read.reason, report.reason);
             prop_assert_eq!(read.exit_code, report.exit_code);
             prop_assert_eq!(read.ran_seconds, report.ran_seconds);
+            prop_assert_eq!(read.environment, report.environment);
             prop_assert!(read.cards == report.cards || read.cards.is_empty());
             let kept = read.evidence.strip_suffix('…').unwrap_or(&read.evidence);
             prop_assert!(report.evidence.starts_with(kept));
@@ -292,6 +359,7 @@ mod tests {
                 prop_assert!(read.reason.is_none() || read.reason == report.reason);
                 prop_assert!(read.exit_code.is_none() || read.exit_code == report.exit_code);
                 prop_assert!(read.ran_seconds.is_none() || read.ran_seconds == report.ran_seconds);
+                prop_assert!(read.environment.is_none() || read.environment == report.environment);
                 prop_assert!(read.cards.is_empty() || read.cards == report.cards);
                 let kept = read.evidence.trim_end_matches(['…', '\u{fffd}']);
                 prop_assert!(report.evidence.starts_with(kept));

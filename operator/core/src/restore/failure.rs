@@ -1,0 +1,260 @@
+//! What uv's words mean when it fails. Pure.
+//!
+//! uv is brought with the agent, so its words are those of one version. It prints one line
+//! `error: …`, then what caused it, from the outside in, as lines `  cause: …` with indented
+//! continuations, then lines `hint: …`. The tests hold real output.
+
+use super::check::Requirements;
+use crate::reason::{Finding, Reason};
+
+/// Lines of uv that are told when nothing better is known, and of a build.
+const LAST_LINES: usize = 3;
+
+/// Longest line of a build that is told, in characters.
+const LINE_CHARACTERS: usize = 300;
+
+/// Explains a failure from everything that uv printed.
+#[must_use]
+pub fn explain(output: &str, requirements: &Requirements) -> Finding {
+    let said = Said::read(output);
+    no_space(&said)
+        .or_else(|| bad_file(&said, requirements))
+        .or_else(|| refused_or_unreachable(&said))
+        .or_else(|| bad_download(&said))
+        .or_else(|| build(&said))
+        .or_else(|| no_solution(&said, requirements))
+        .unwrap_or_else(|| Finding::new(Reason::RestoreFailed, last_lines(output)))
+}
+
+/// uv's last message.
+#[derive(Debug, Default)]
+struct Said {
+    /// The error and its causes, from the outside in; continuations are joined by line feeds.
+    chain: Vec<String>,
+    /// The hints.
+    hints: Vec<String>,
+}
+
+impl Said {
+    fn read(output: &str) -> Self {
+        let mut said = Self::default();
+        let mut is_hint = false;
+        for line in output.lines() {
+            if let Some(error) = line.strip_prefix("error: ") {
+                said = Self { chain: vec![error.to_owned()], hints: Vec::new() };
+                is_hint = false;
+            } else if said.chain.is_empty() {
+            } else if let Some(cause) = line.strip_prefix("  cause: ") {
+                said.chain.push(cause.to_owned());
+            } else if let Some(hint) = line.strip_prefix("hint: ") {
+                said.hints.push(hint.to_owned());
+                is_hint = true;
+            } else if let Some(last) = said.chain.last_mut().filter(|_| !is_hint) {
+                last.push('\n');
+                last.push_str(line.trim());
+            }
+        }
+        said
+    }
+
+    /// The first lines of error and causes: uv's own words, without the output of a build.
+    fn own_words(&self) -> String {
+        let firsts = self.chain.iter().filter_map(|words| words.lines().next());
+        firsts.map(str::trim).filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+
+    /// Error, causes and hints in one line.
+    fn all(&self) -> String {
+        let words = self.chain.iter().skip(1).chain(self.hints.iter().take(1));
+        let words = words.flat_map(|words| words.lines()).map(str::trim);
+        words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What stands between backquotes after these words.
+    fn quoted_after(&self, words: &str) -> Option<&str> {
+        let rest = self.chain.iter().find_map(|said| said.split_once(words))?.1;
+        rest.trim_start().strip_prefix('`')?.split('`').next()
+    }
+}
+
+fn no_space(said: &Said) -> Option<Finding> {
+    let words = said.chain.iter().find(|words| {
+        words.contains("No space left on device") || words.contains("Disk quota exceeded")
+    })?;
+    let last = words.lines().next_back().unwrap_or(words);
+    Some(Finding::new(Reason::DiskFull, last))
+}
+
+/// Beginnings of uv's words about a file itself.
+const FILE_ERRORS: [&str; 8] = [
+    "Couldn't parse requirement in",
+    "Error parsing included file in",
+    "Unsupported requirement in",
+    "Unsupported editable requirement in",
+    "Invalid URL in",
+    "Invalid value in",
+    "Unsupported URL",
+    "In `--require-hashes` mode",
+];
+
+fn bad_file(said: &Said, requirements: &Requirements) -> Option<Finding> {
+    let error = said.chain.first()?;
+    if let Some(path) = error.strip_prefix("Distribution not found at: ") {
+        let words = format!("{path} is not in the pod");
+        return Some(Finding::new(Reason::RequirementsNotPortable, words));
+    }
+    if let Some(file) = error.strip_prefix("File not found: ") {
+        return Some(Finding::new(
+            Reason::EnvironmentFileMissing,
+            format!("there is no file {file}"),
+        ));
+    }
+    // The innermost included file has the broken line.
+    let place =
+        said.chain.iter().rev().find_map(|words| place(words.lines().next()?, requirements));
+    let is_known = FILE_ERRORS.iter().any(|words| error.starts_with(words))
+        || error.contains("does not appear to be a Python project")
+        || place.is_some();
+    if !is_known {
+        return None;
+    }
+    let inner = said.chain.last().and_then(|words| words.lines().next()).unwrap_or_default();
+    if inner.contains("No such file or directory") {
+        return Some(Finding::new(Reason::EnvironmentFileMissing, said.own_words()));
+    }
+    let evidence = place.map_or_else(|| said.own_words(), |place| format!("{place}: {inner}"));
+    Some(Finding::new(Reason::RequirementsInvalid, evidence))
+}
+
+/// File, number and text of the line that uv's words name: `in `FILE` at position N`,
+/// `in `FILE` at line N`, or `: FILE:LINE:COLUMN` at the end.
+fn place(words: &str, requirements: &Requirements) -> Option<String> {
+    let number_after = |words: &str, label: &str| -> Option<usize> {
+        let rest = words.split_once(label)?.1;
+        rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+    };
+    let line = if let Some((_, rest)) = words.split_once(" in `") {
+        let (file, rest) = rest.split_once('`')?;
+        match number_after(rest, " at position ") {
+            Some(position) => requirements.line_at(file, position),
+            None => requirements.line_numbered(file, number_after(rest, " at line ")?),
+        }
+    } else {
+        let mut parts = words.rsplitn(3, ':');
+        let (_column, number, rest) = (parts.next()?, parts.next()?, parts.next()?);
+        let file = rest.rsplit_once(": ").map_or(rest, |(_, file)| file);
+        requirements.line_numbered(file, number.parse().ok()?)
+    }?;
+    Some(format!("{}: `{}`", line.place(), line.text))
+}
+
+/// Words about the way to an index or another server, in lower case, in the order in which they
+/// are looked for.
+const NETWORK: &[(&str, Reason)] = &[
+    ("lack of valid authentication credentials", Reason::IndexRefused),
+    ("returned a 403 forbidden", Reason::IndexRefused),
+    ("client error (401", Reason::IndexRefused),
+    ("client error (403", Reason::IndexRefused),
+    ("client error (404", Reason::PackageNotFound),
+    ("client error (410", Reason::PackageNotFound),
+    ("status server error", Reason::IndexUnreachable),
+    ("client error (429", Reason::IndexUnreachable),
+    ("client error (408", Reason::IndexUnreachable),
+    ("request failed after", Reason::IndexUnreachable),
+    ("error sending request", Reason::IndexUnreachable),
+    ("dns error", Reason::IndexUnreachable),
+    ("operation timed out", Reason::IndexUnreachable),
+    ("connection reset", Reason::IndexUnreachable),
+    ("invalid peer certificate", Reason::IndexUnreachable),
+    ("request or response body error", Reason::IndexUnreachable),
+];
+
+/// The words of git, which uv calls for `git+https://…`.
+const GIT: &[(&str, Reason)] = &[
+    ("authentication failed", Reason::IndexRefused),
+    ("could not read username", Reason::IndexRefused),
+    ("permission denied (publickey", Reason::IndexRefused),
+    ("repository not found", Reason::IndexRefused),
+    ("returned error: 403", Reason::IndexRefused),
+    ("returned error: 5", Reason::IndexUnreachable),
+    ("could not resolve host", Reason::IndexUnreachable),
+    ("failed to connect to", Reason::IndexUnreachable),
+    ("connection timed out", Reason::IndexUnreachable),
+    ("connection refused", Reason::IndexUnreachable),
+    ("certificate problem", Reason::IndexUnreachable),
+];
+
+fn refused_or_unreachable(said: &Said) -> Option<Finding> {
+    let mut own = said.own_words();
+    // What a hint says of an index explains why it has no package.
+    let hint = said.hints.iter().find(|hint| hint.starts_with("An index"));
+    if let Some(hint) = hint.filter(|_| own.contains(" was not found in ")) {
+        own = format!("{hint}: {own}");
+    }
+    let is_git = own.contains("Git operation failed");
+    let (text, table) = if is_git { (said.chain.join("\n"), GIT) } else { (own.clone(), NETWORK) };
+    let text = text.to_lowercase();
+    let (_, reason) = table.iter().find(|(words, _)| text.contains(words))?;
+    let evidence = if is_git { format!("{}: {}", own, ends_of(said, LAST_LINES)) } else { own };
+    Some(Finding::new(*reason, evidence))
+}
+
+fn bad_download(said: &Said) -> Option<Finding> {
+    let (package, rest) = said
+        .chain
+        .iter()
+        .find_map(|words| words.strip_prefix("Hash mismatch for `")?.split_once('`'))?;
+    let hashes: Vec<&str> = rest.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Some(Finding::new(Reason::PackageHashMismatch, format!("{package}: {}", hashes.join(" "))))
+}
+
+fn build(said: &Said) -> Option<Finding> {
+    let package = said
+        .quoted_after("Failed to build")
+        .or_else(|| said.quoted_after("Failed to download and build"))?;
+    let words = ends_of(said, LAST_LINES);
+    Some(Finding::new(Reason::PackageBuildFailed, format!("{package} cannot be built: {words}")))
+}
+
+/// The last lines of the innermost cause, which of a build are its output's.
+fn ends_of(said: &Said, count: usize) -> String {
+    let lines = said.chain.last().map(String::as_str).unwrap_or_default();
+    let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.len().saturating_sub(count);
+    let words: Vec<String> = lines.iter().skip(from).map(|line| shortened(line)).collect();
+    words.join(" | ")
+}
+
+fn no_solution(said: &Said, requirements: &Requirements) -> Option<Finding> {
+    if !said.chain.first()?.starts_with("No solution found") {
+        return None;
+    }
+    let all = said.all();
+    let missing = all.split_once(" was not found in the ").map(|(before, _)| before);
+    let missing = missing.and_then(|before| before.split_whitespace().next_back());
+    let Some(package) = missing else {
+        return Some(Finding::new(Reason::RequirementsConflict, all));
+    };
+    let evidence = match requirements.line_of(package) {
+        Some(line) => format!("{}: `{}`: no index has {package}", line.place(), line.text),
+        None => format!("no index has {package}: {all}"),
+    };
+    Some(Finding::new(Reason::PackageNotFound, evidence))
+}
+
+fn last_lines(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.len().saturating_sub(LAST_LINES);
+    let words: Vec<String> = lines.iter().skip(from).map(|line| shortened(line)).collect();
+    if words.is_empty() { "uv ended without a word".to_owned() } else { words.join(" | ") }
+}
+
+fn shortened(line: &str) -> String {
+    match line.char_indices().nth(LINE_CHARACTERS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

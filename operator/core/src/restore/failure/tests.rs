@@ -1,0 +1,316 @@
+//! Real output of uv 0.13.9, one case for each way in which it ends.
+
+use super::*;
+use crate::restore::check::{Files, Unreadable, gather};
+
+struct Written<'a>(&'a [(&'a str, &'a str)]);
+
+impl Files for Written<'_> {
+    fn read(&mut self, file: &str) -> Result<String, Unreadable> {
+        let found = self.0.iter().find(|(name, _)| *name == file);
+        found.map(|(_, text)| (*text).to_owned()).ok_or(Unreadable::Missing)
+    }
+
+    fn exists(&self, _path: &str) -> bool {
+        true
+    }
+}
+
+fn explained(output: &str, files: &[(&str, &str)]) -> Finding {
+    let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+    explain(output, &gather(&names, &mut Written(files)).unwrap())
+}
+
+/// Output, reason, and words that the evidence has.
+type Case = (&'static str, Reason, &'static [&'static str]);
+
+fn check(files: &[(&str, &str)], cases: &[Case]) {
+    for (output, reason, words) in cases {
+        let finding = explained(output, files);
+        assert_eq!(finding.reason, *reason, "{finding:?}\n{output}");
+        for word in *words {
+            assert!(finding.evidence.contains(word), "{word} in {}", finding.evidence);
+        }
+        assert!(!finding.evidence.contains('\n'), "{}", finding.evidence);
+    }
+}
+
+#[test]
+fn a_resolution_that_fails_names_the_package_or_the_conflict() {
+    check(
+        &[("r.txt", "numpy\nno_such.package>1 # why\n")],
+        &[
+            (
+                "Using Python 3.11.2 environment at: v1
+error: No solution found when resolving dependencies
+  cause: Because no-such-package was not found in the package registry and you require no-such-package>1, we can conclude that your requirements are unsatisfiable.",
+                Reason::PackageNotFound,
+                &["r.txt:2: `no_such.package>1`: no index has no-such-package"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because only a==1 is available and a==1 depends on boto, we can conclude that all versions of a depend on boto.
+         And because boto was not found in the provided package locations and you require a, we can conclude that your requirements are unsatisfiable.",
+                Reason::PackageNotFound,
+                &["no index has boto: Because only a==1"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because there is no version of idna==99.0 and you require idna==99.0, we can conclude that your requirements are unsatisfiable.",
+                Reason::RequirementsConflict,
+                &["there is no version of idna==99.0"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because numba==0.58.1 depends on numpy>=1.22,<1.27 and you require numpy>=2.4.0, we can conclude that your requirements and numba==0.58.1 are incompatible.
+         And because you require numba==0.58.1, we can conclude that your requirements are unsatisfiable.",
+                Reason::RequirementsConflict,
+                &["numpy>=1.22,<1.27", "incompatible. And because"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because tensorflow==1.15.0 has no wheels with a matching Python ABI tag (e.g., `cp311`) and you require tensorflow==1.15, we can conclude that your requirements are unsatisfiable.
+
+hint: You require CPython 3.11 (`cp311`), but we only found wheels for `tensorflow` (v1.15.0) with the following Python ABI tags: `cp27m`, `cp27mu`, `cp35m`, `cp36m`, `cp37m`",
+                Reason::RequirementsConflict,
+                &["no wheels with a matching Python", "CPython 3.11"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_way_to_an_index_is_explained() {
+    check(
+        &[("r.txt", "six")],
+        &[
+            (
+                "error: Request failed after 3 retries in 6.5s
+  cause: Failed to fetch: http://127.0.0.1:9/simple/attrs/
+  cause: error sending request for url (http://127.0.0.1:9/simple/attrs/)
+  cause: client error (Connect)
+  cause: tcp connect error
+  cause: Connection refused (os error 111)",
+                Reason::IndexUnreachable,
+                &["http://127.0.0.1:9/simple/attrs/", "Connection refused"],
+            ),
+            (
+                "error: Request failed after 3 retries in 6.3s
+  cause: Failed to fetch: https://no-such-host.invalid/simple/attrs/
+  cause: error sending request for url (https://no-such-host.invalid/simple/attrs/)
+  cause: client error (Connect)
+  cause: dns error
+  cause: error resolving DNS
+  cause: failed to lookup address information: Name does not resolve",
+                Reason::IndexUnreachable,
+                &["no-such-host.invalid", "Name does not resolve"],
+            ),
+            (
+                "error: Failed to fetch: https://127.0.0.1:18443/simple/toolz/
+  cause: error sending request for url (https://127.0.0.1:18443/simple/toolz/)
+  cause: client error (Connect)
+  cause: invalid peer certificate: UnknownIssuer",
+                Reason::IndexUnreachable,
+                &["UnknownIssuer"],
+            ),
+            (
+                "error: Request failed after 2 retries in 33.5s
+  cause: Failed to fetch: http://127.0.0.1:18099/simple/toolz/
+  cause: error sending request for url (http://127.0.0.1:18099/simple/toolz/)
+  cause: operation timed out",
+                Reason::IndexUnreachable,
+                &["operation timed out"],
+            ),
+            (
+                "error: Request failed after 3 retries in 8.3s
+  cause: Failed to fetch: http://127.0.0.1:18084/simple/six/
+  cause: HTTP status server error (503 Service Unavailable) for url (http://127.0.0.1:18084/simple/six/)",
+                Reason::IndexUnreachable,
+                &["503 Service Unavailable"],
+            ),
+            (
+                "error: Request failed after 3 retries in 7.8s
+  cause: Failed to fetch: http://127.0.0.1:18085/simple/six/
+  cause: HTTP status client error (429 Too Many Requests) for url (http://127.0.0.1:18085/simple/six/)",
+                Reason::IndexUnreachable,
+                &["429"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because six was not found in the package registry and you require six, we can conclude that your requirements are unsatisfiable.
+
+hint: An index URL (http://127.0.0.1:18080/simple) could not be queried due to a lack of valid authentication credentials (401 Unauthorized)",
+                Reason::IndexRefused,
+                &["http://127.0.0.1:18080/simple", "401 Unauthorized"],
+            ),
+            (
+                "error: No solution found when resolving dependencies
+  cause: Because six was not found in the package registry and you require six, we can conclude that your requirements are unsatisfiable.
+
+hint: An index (http://127.0.0.1:18081/simple) returned a 403 Forbidden error. Check that the index URL is correct and the credentials are valid.",
+                Reason::IndexRefused,
+                &["403 Forbidden"],
+            ),
+            (
+                "error: Failed to download `six @ https://host/nothing/six-1.0-py3-none-any.whl`
+  cause: Failed to fetch: https://host/nothing/six-1.0-py3-none-any.whl
+  cause: HTTP status client error (404 Not Found) for url (https://host/nothing/six-1.0-py3-none-any.whl)",
+                Reason::PackageNotFound,
+                &["https://host/nothing/six-1.0-py3-none-any.whl"],
+            ),
+            (
+                "error: Failed to download and build `six @ git+https://127.0.0.1:9/x.git`
+  cause: Git operation failed
+  cause: failed to clone into: cache2/git-v2/db/643f48818ad0f691
+  cause: process didn't exit successfully: `/usr/bin/git fetch --force --update-head-ok 'https://127.0.0.1:9/x.git' '+HEAD:refs/remotes/origin/HEAD'` (exit status: 128)
+         --- stderr
+         fatal: unable to access 'https://127.0.0.1:9/x.git/': Failed to connect to 127.0.0.1 port 9 after 0 ms: Couldn't connect to server",
+                Reason::IndexUnreachable,
+                &["fatal: unable to access"],
+            ),
+            (
+                "error: Failed to download and build `six @ git+https://github.com/none/none.git`
+  cause: Git operation failed
+  cause: Git executable not found. Ensure that Git is installed and available.",
+                Reason::PackageBuildFailed,
+                &["six @ git+https", "Git executable not found"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_broken_file_is_told_with_line_and_text() {
+    check(
+        &[
+            ("t.txt", "torch==2.6.0\nidna ==\n-i\nsix --frob\n-e git+https://host/x.git\n"),
+            ("inc/sub/c.txt", "# c\nidna ==\n"),
+        ],
+        &[
+            (
+                "error: Couldn't parse requirement in `t.txt` at position 13
+  cause: Unexpected end of version specifier, expected version
+         idna ==
+              ^^",
+                Reason::RequirementsInvalid,
+                &["t.txt:2: `idna ==`: Unexpected end of version specifier"],
+            ),
+            (
+                "error: Error parsing included file in `inc/a.txt` at position 0
+  cause: Error parsing included file in `inc/sub/b.txt` at position 0
+  cause: Couldn't parse requirement in `inc/sub/c.txt` at position 4
+  cause: Unexpected end of version specifier, expected version
+         idna ==
+              ^^",
+                Reason::RequirementsInvalid,
+                &["inc/sub/c.txt:2: `idna ==`: Unexpected end"],
+            ),
+            (
+                "error: `--index-url` must be followed by an argument: /files/t.txt:3:1",
+                Reason::RequirementsInvalid,
+                &["t.txt:3: `-i`: `--index-url` must be followed by an argument"],
+            ),
+            (
+                "error: Expected `--hash`, found `\"--frob\"`: t.txt:4:5",
+                Reason::RequirementsInvalid,
+                &["t.txt:4: `six --frob`"],
+            ),
+            (
+                "error: Unsupported editable requirement in `t.txt` at line 5: `git+https://host/x.git`
+  cause: Git sources cannot be editable
+
+hint: Editable requirements must refer to a local directory",
+                Reason::RequirementsInvalid,
+                &["t.txt:5: `-e git+https://host/x.git`: Git sources cannot be editable"],
+            ),
+            (
+                "error: Invalid URL in `t.txt` at position 21: http://a b
+  cause: invalid international domain name",
+                Reason::RequirementsInvalid,
+                &["t.txt:3: `-i`: invalid international domain name"],
+            ),
+            (
+                "error: In `--require-hashes` mode, all requirements must have a hash, but none were provided for: six==1.17.0",
+                Reason::RequirementsInvalid,
+                &["six==1.17.0"],
+            ),
+            (
+                "Using Python 3.11.2 environment at: v1
+error: `/work` does not appear to be a Python project, as neither `pyproject.toml` nor `setup.py` are present in the directory",
+                Reason::RequirementsInvalid,
+                &["does not appear to be a Python project"],
+            ),
+            (
+                "error: Error parsing included file in `t.txt` at position 5
+  cause: failed to read from file `/tmp/nothere.txt`: No such file or directory (os error 2)",
+                Reason::EnvironmentFileMissing,
+                &["/tmp/nothere.txt"],
+            ),
+            ("error: File not found: nofile.txt", Reason::EnvironmentFileMissing, &["nofile.txt"]),
+            (
+                "error: Distribution not found at: file:///croot/idna/work",
+                Reason::RequirementsNotPortable,
+                &["file:///croot/idna/work is not in the pod"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn builds_hashes_disks_and_the_unknown() {
+    check(
+        &[("r.txt", "six")],
+        &[
+            (
+                "Resolved 1 package in 255ms
+   Building pycocotools==2.0.0
+error: Failed to build `pycocotools==2.0.0`
+  cause: The build backend returned an error
+  cause: Call to `setuptools.build_meta:__legacy__.get_requires_for_build_wheel` failed (exit status: 1)
+
+         [stderr]
+         Traceback (most recent call last):
+           File \"<string>\", line 2, in <module>
+         error: Connection refused
+         ModuleNotFoundError: No module named 'Cython'
+
+hint: This error likely indicates that `pycocotools@2.0.0` depends on `Cython`, but doesn't declare it as a build dependency. If `pycocotools` is a first-party package, consider adding `Cython` to its `build-system.requires`. Otherwise, either add it to your `pyproject.toml` under:
+
+[tool.uv.extra-build-dependencies]
+pycocotools = [\"Cython\"]
+
+or `uv pip install Cython` into the environment and re-run with `--no-build-isolation`.",
+                Reason::PackageBuildFailed,
+                &["pycocotools==2.0.0 cannot be built: ", "No module named 'Cython'"],
+            ),
+            (
+                "error: Failed to download `idna==3.4`
+  cause: Hash mismatch for `idna==3.4`
+
+         Expected:
+           sha256:0000
+
+         Computed:
+           sha256:90b7",
+                Reason::PackageHashMismatch,
+                &["idna==3.4: Expected: sha256:0000 Computed: sha256:90b7"],
+            ),
+            (
+                "error: Failed to download `numpy==2.2.0`
+  cause: Failed to extract archive: numpy-2.2.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
+  cause: I/O operation failed during extraction
+  cause: failed to write to file `/leasehold/environment/cache/.tmp2Sqajw/numpy/random/mtrand.so`: No space left on device (os error 28)",
+                Reason::DiskFull,
+                &["mtrand.so", "No space left"],
+            ),
+            ("one\n\ntwo\nthree\nfour\n", Reason::RestoreFailed, &["two | three | four"]),
+            ("", Reason::RestoreFailed, &["without a word"]),
+            (
+                "warning: x\nerror: Failed to read `--find-links` directory: /nowhere
+  cause: No such file or directory (os error 2)",
+                Reason::RestoreFailed,
+                &["/nowhere", "No such file"],
+            ),
+        ],
+    );
+}
