@@ -14,6 +14,7 @@ use crate::{
     job::GpuJob,
     lease::GpuLease,
     market::LONGEST_CARD_ID,
+    request::GpuRequest,
     schema::{rule, says},
 };
 
@@ -68,6 +69,7 @@ pub fn definitions() -> Vec<Definition> {
             &[rule(&format!("size(self.metadata.name) <= {LONGEST_CARD_ID}"), says::CARD_ID)],
             &unseen,
         ),
+        Definition::new(&GpuRequest::crd(), &[], &json!({"state": "Pending"})),
         Definition::new(
             &GpuLease::crd(),
             &[
@@ -137,16 +139,16 @@ fn join_lines(schema: &mut Value) {
     }
 }
 
-/// Everything that `crds/generated` holds: file names and contents.
+/// Everything that is generated: paths from the project's folder, and contents.
 pub fn files() -> Result<Vec<(String, String)>, serde_yaml::ser::Error> {
     let mut files = Vec::new();
     for definition in definitions() {
         files.push((
-            format!("{}.yaml", definition.plural),
+            format!("crds/generated/{}.yaml", definition.plural),
             serde_yaml::to_string(&definition.object)?,
         ));
     }
-    files.push(("settings.schema.json".to_owned(), settings_schema()));
-    files.push(("API.md".to_owned(), crate::reference::reference()));
+    files.push(("docs/settings.schema.json".to_owned(), settings_schema()));
+    files.push(("crds/generated/API.md".to_owned(), crate::reference::reference()));
     Ok(files)
 }

@@ -73,6 +73,15 @@ pub struct GpuJobStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 
+    /// A stop that a `GpuRequest` asked for, while it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<StoppedBy>,
+
+    /// The newest `GpuRequests` that were acted on, newest first, at most 10.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub requests: Vec<HandledRequest>,
+
     /// The pause after a pod that did not get a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
@@ -239,6 +248,42 @@ pub struct Outcome {
     /// What was seen, with the values.
     #[schemars(schema_with = "schema::message")]
     pub evidence: String,
+    /// When.
+    #[schemars(schema_with = "schema::instant")]
+    pub at: String,
+}
+
+/// A stop that was asked for.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StoppedBy {
+    /// Name of the `GpuRequest`.
+    #[schemars(schema_with = "schema::name")]
+    pub request: String,
+    /// When it was acted on.
+    #[schemars(schema_with = "schema::instant")]
+    pub at: String,
+}
+
+/// A request that was acted on.
+#[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HandledRequest {
+    /// Its name.
+    #[schemars(schema_with = "schema::name")]
+    pub name: String,
+    /// Which object of that name.
+    #[schemars(schema_with = "schema::name")]
+    pub uid: String,
+    /// What was asked for.
+    #[schemars(schema_with = "schema::reason")]
+    pub action: String,
+    /// Done or Refused.
+    #[schemars(schema_with = "schema::reason")]
+    pub state: String,
+    /// What was done, or why nothing was.
+    #[schemars(schema_with = "schema::message")]
+    pub message: String,
     /// When.
     #[schemars(schema_with = "schema::instant")]
     pub at: String,

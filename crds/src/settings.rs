@@ -2,7 +2,7 @@
 //! can fail.
 //!
 //! [`SettingsFile`] is what people write, [`Settings`] what the operator uses. The schema for
-//! editors is generated into `crds/generated/settings.schema.json`.
+//! editors is generated into `docs/settings.schema.json`.
 
 use std::fmt;
 

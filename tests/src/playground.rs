@@ -132,15 +132,8 @@ impl Playground {
         let project = project();
         let definitions = project.join("crds/generated");
         self.kubectl(&["apply", "--server-side", "-f", &definitions.to_string_lossy()])?;
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "gpujobs.leasehold.dev",
-            "gpucards.leasehold.dev",
-            "gpuleases.leasehold.dev",
-        ])?;
+        let established = ["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"];
+        self.kubectl(&established)?;
         self.kubectl(&[
             "apply",
             "-f",

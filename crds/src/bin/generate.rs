@@ -1,14 +1,15 @@
-//! Writes the definitions and the API reference to `crds/generated`.
+//! Writes the definitions, the API reference and the schema of the settings.
 
 use std::{error::Error, fs, path::Path};
 
 use leasehold_crds::definitions::files;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("generated");
-    fs::create_dir_all(&folder)?;
-    for (name, content) in files()? {
-        fs::write(folder.join(name), content)?;
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (path, content) in files()? {
+        let file = project.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&project))?;
+        fs::write(file, content)?;
     }
     Ok(())
 }

@@ -113,6 +113,9 @@ pub mod says {
         "metadata.name has more than 63 characters: it is the card's id; choose a shorter name";
     /// `GpuLease.spec`.
     pub const FIXED_TERMS: &str = "the terms of a lease never change";
+    /// `GpuRequest.spec`.
+    pub const FIXED_REQUEST: &str =
+        "a request is acted on once and does not change: make another one";
     /// `GpuLease.status`.
     pub const FINAL: &str = "a closed or void lease never changes";
     /// `GpuLease.status.state`.

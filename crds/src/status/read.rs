@@ -10,11 +10,15 @@ use leasehold_core::{
     duration,
     money::{Limit, Money},
     reason::{Finding, Payer, Reason},
+    request::{Action, Answer, Handled, StopOrder},
     status::{self as core, Status},
 };
 
 use super::Reading;
-use crate::job_status::{Attempt, Cost, Effective, GpuJobStatus, Lease, Outcome, Pause, Runtime};
+use crate::job_status::{
+    Attempt, Cost, Effective, GpuJobStatus, HandledRequest, Lease, Outcome, Pause, Runtime,
+    StoppedBy,
+};
 
 /// The status as it was last written; the status of an unseen job when there is none.
 #[must_use]
@@ -45,6 +49,8 @@ pub fn status_from_wire(wire: Option<&GpuJobStatus>) -> Reading {
             .unwrap_or_default(),
         runtime_used: reader.runtime_used(wire.runtime.as_ref(), wire.rerun, &attempts),
         outcome: wire.outcome.as_ref().map(|outcome| reader.outcome(outcome, &attempts)),
+        stopped_by: wire.stopped_by.as_ref().map(|order| reader.stopped_by(order)),
+        requests: wire.requests.iter().filter_map(|handled| reader.request(handled)).collect(),
         pause: wire.pause.as_ref().and_then(|pause| reader.pause(pause)),
         conditions: wire
             .conditions
@@ -242,6 +248,31 @@ impl Reader {
         };
         let last_end = attempts.first().map_or(Timestamp::UNIX_EPOCH, |attempt| attempt.ended_at);
         core::Outcome { finding, at: self.instant("outcome.at", &wire.at).unwrap_or(last_end) }
+    }
+
+    /// A stop stays a stop.
+    fn stopped_by(&mut self, wire: &StoppedBy) -> StopOrder {
+        let at = self.instant("stoppedBy.at", &wire.at).unwrap_or(Timestamp::UNIX_EPOCH);
+        StopOrder { request: wire.request.clone(), at }
+    }
+
+    fn request(&mut self, wire: &HandledRequest) -> Option<Handled> {
+        let action = Action::parse(&wire.action);
+        let is_done = match wire.state.as_str() {
+            "Done" => Some(true),
+            "Refused" => Some(false),
+            _ => None,
+        };
+        Some(Handled {
+            name: wire.name.clone(),
+            uid: wire.uid.clone(),
+            action: self.note("requests.action", &wire.action, action)?,
+            answer: Answer {
+                is_done: self.note("requests.state", &wire.state, is_done).unwrap_or(false),
+                said: wire.message.clone(),
+                at: self.instant("requests.at", &wire.at).unwrap_or(Timestamp::UNIX_EPOCH),
+            },
+        })
     }
 
     fn pause(&mut self, wire: &Pause) -> Option<core::Pause> {

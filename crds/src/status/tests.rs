@@ -3,6 +3,7 @@ use leasehold_core::{
     condition::{Condition, ConditionType, Truth},
     money::{Limit, Money},
     reason::{Finding, Payer, Reason},
+    request::{Action, Answer, Handled, StopOrder},
     status::{Attempt, Cost, Effective, LeaseView, Outcome, Pause, Status},
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -129,6 +130,17 @@ fn pauses() -> impl Strategy<Value = Pause> {
     })
 }
 
+fn requests() -> impl Strategy<Value = Handled> {
+    (words(), words(), any::<bool>(), any::<bool>(), words(), instants()).prop_map(
+        |(name, uid, stops, is_done, said, at)| Handled {
+            name,
+            uid,
+            action: if stops { Action::Stop } else { Action::Start },
+            answer: Answer { is_done, said, at },
+        },
+    )
+}
+
 fn statuses() -> impl Strategy<Value = Status> {
     let outcome = (findings(), instants()).prop_map(|(finding, at)| Outcome { finding, at });
     let open = (
@@ -138,8 +150,16 @@ fn statuses() -> impl Strategy<Value = Status> {
         option::of(leases()),
         option::of(words()),
     );
-    let run =
-        (costs(), spans(), vec(attempts(), 0..=10), option::of(outcome), option::of(pauses()));
+    let stop = (words(), instants()).prop_map(|(request, at)| StopOrder { request, at });
+    let run = (
+        costs(),
+        spans(),
+        vec(attempts(), 0..=10),
+        option::of(outcome),
+        option::of(pauses()),
+        option::of(stop),
+        vec(requests(), 0..=10),
+    );
     (-1_i64..1_000, 0_i64..1_000, any::<u32>(), open, run, vec(conditions(), 0..9)).prop_map(
         |(observed_generation, rerun, attempt, open, run, conditions)| Status {
             observed_generation,
@@ -154,6 +174,8 @@ fn statuses() -> impl Strategy<Value = Status> {
             runtime_used: run.1,
             attempts: run.2,
             outcome: run.3,
+            stopped_by: run.5,
+            requests: run.6,
             pause: run.4,
             conditions,
         },

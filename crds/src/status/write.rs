@@ -6,12 +6,17 @@ use leasehold_core::{
     condition::{Condition, Truth},
     duration,
     reason::{Payer, Reason},
-    status::{self as core, MOST_ATTEMPTS, Status},
+    request::{Handled, StopOrder},
+    status::{self as core, MOST_ATTEMPTS, MOST_REQUESTS, Status},
 };
 
 use super::clipped;
 use crate::{
-    job_status::{Attempt, Cost, Effective, GpuJobStatus, Lease, Outcome, Pause, Runtime},
+    job_status::{
+        Attempt, Cost, Effective, GpuJobStatus, HandledRequest, Lease, Outcome, Pause, Runtime,
+        StoppedBy,
+    },
+    request::answer_state,
     schema::LONGEST_MESSAGE,
 };
 
@@ -32,7 +37,24 @@ pub fn status_to_wire(status: &Status) -> GpuJobStatus {
         runtime: Some(Runtime { used: span(status.runtime_used) }),
         attempts: status.attempts.iter().take(MOST_ATTEMPTS).map(attempt).collect(),
         outcome: status.outcome.as_ref().map(outcome),
+        stopped_by: status.stopped_by.as_ref().map(stopped_by),
+        requests: status.requests.iter().take(MOST_REQUESTS).map(request).collect(),
         pause: status.pause.as_ref().map(pause),
+    }
+}
+
+fn stopped_by(order: &StopOrder) -> StoppedBy {
+    StoppedBy { request: order.request.clone(), at: instant(order.at) }
+}
+
+fn request(handled: &Handled) -> HandledRequest {
+    HandledRequest {
+        name: handled.name.clone(),
+        uid: handled.uid.clone(),
+        action: handled.action.name().to_owned(),
+        state: answer_state(&handled.answer).to_owned(),
+        message: clipped(&handled.answer.said, LONGEST_MESSAGE),
+        at: instant(handled.answer.at),
     }
 }
 

@@ -11,8 +11,11 @@ use serde_json::Value;
 fn documents() -> Vec<(String, Value)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut found = Vec::new();
-    let mut files: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .collect();
     files.sort();
     for file in files {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();

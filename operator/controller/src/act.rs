@@ -8,7 +8,7 @@ use leasehold_core::{
     observed::Holder,
     plan::{Command, PodPlan},
 };
-use leasehold_crds::{GpuLease, GpuLeaseStatus, ledger, names};
+use leasehold_crds::{GpuLease, GpuLeaseStatus, GpuRequest, ledger, names, request};
 use serde_json::json;
 
 use crate::{
@@ -95,6 +95,19 @@ impl Hand<'_> {
                 cluster.delete_pod(namespace, pod, uid, resource_version.as_deref()).await
             }
             Command::ForgetPod { pod, uid } => self.forget(pod, uid).await,
+            Command::AnswerRequest { request: name, uid, answer } => {
+                let asked =
+                    self.seen.requests.iter().find(|asked| {
+                        asked.name_any() == *name && asked.uid().as_ref() == Some(uid)
+                    });
+                let Some(asked) = asked else { return Ok(()) };
+                let status = Some(request::answered(answer));
+                let next = GpuRequest { status, ..GpuRequest::clone(asked) };
+                cluster.write_request_status(&next).await
+            }
+            Command::DeleteRequest { request: name, uid } => {
+                cluster.delete_request(namespace, name, uid).await
+            }
         }
     }
 

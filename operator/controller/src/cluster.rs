@@ -19,7 +19,7 @@ use leasehold_core::{
     observed::Holder,
     plan::{Notice, Severity},
 };
-use leasehold_crds::{GpuCard, GpuJob, GpuLease, names};
+use leasehold_crds::{GpuCard, GpuJob, GpuLease, GpuRequest, names};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -57,6 +57,12 @@ impl Cluster {
     pub fn open_leases(&self) -> (Api<DeserializeGuard<GpuLease>>, watcher::Config) {
         let open = format!("{}!={}", names::LABEL_STATE, names::STATE_CLOSED);
         (Api::all(self.client.clone()), watcher::Config::default().labels(&open))
+    }
+
+    /// What people ask for.
+    #[must_use]
+    pub fn requests(&self) -> (Api<DeserializeGuard<GpuRequest>>, watcher::Config) {
+        (Api::all(self.client.clone()), watcher::Config::default())
     }
 
     /// Pods of ours.
@@ -189,6 +195,29 @@ impl Cluster {
         };
         let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
         let doing = format!("delete pod {namespace}/{name}");
+        gone_is_done(bounded(doing, api.delete(name, &params)).await.map(|_| ()))
+    }
+
+    /// Replaces the status of the request that was seen; nothing happens when it is gone.
+    pub async fn write_request_status(&self, request: &GpuRequest) -> Result<(), Error> {
+        let (namespace, name) = place(request);
+        let api: Api<GpuRequest> = self.within(&namespace);
+        let doing = format!("write status of request {namespace}/{name}");
+        let answer = bounded(doing, api.replace_status(&name, &post(), request)).await;
+        gone_is_done(answer.map(|_| ()))
+    }
+
+    /// Deletes this request and no other of its name.
+    pub async fn delete_request(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Error> {
+        let api: Api<GpuRequest> = self.within(namespace);
+        let only = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(only), ..DeleteParams::background() };
+        let doing = format!("delete request {namespace}/{name}");
         gone_is_done(bounded(doing, api.delete(name, &params)).await.map(|_| ()))
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::Pod;
 use leasehold_core::observed::Holder;
-use leasehold_crds::{GpuJob, GpuLease, Settings};
+use leasehold_crds::{GpuJob, GpuLease, GpuRequest, Settings};
 
 use crate::{clock::Clock, cluster::Cluster, index::Index, supply::Supply};
 
@@ -25,6 +25,8 @@ pub struct Context {
     pub jobs: Index<GpuJob>,
     /// Leases that are not sealed.
     pub leases: Index<GpuLease>,
+    /// What people ask for.
+    pub requests: Index<GpuRequest>,
     /// Pods of ours.
     pub pods: Index<Pod>,
     /// Free cards.

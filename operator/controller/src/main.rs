@@ -18,7 +18,7 @@ use leasehold::{
     cluster::Cluster,
     context::{Context, Refusals},
     index::Index,
-    run::{holder_of_job, holder_of_lease, holder_of_pod, run},
+    run::{holder_of_job, holder_of_lease, holder_of_pod, holder_of_request, run},
     supply::Supply,
 };
 use leasehold_crds::Settings;
@@ -102,6 +102,7 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
         agent_image: arguments.agent_image,
         jobs: Index::new(holder_of_job),
         leases: Index::new(holder_of_lease),
+        requests: Index::new(holder_of_request),
         pods: Index::new(holder_of_pod),
         supply: Supply::default(),
         refusals: Refusals::default(),

@@ -12,7 +12,7 @@ use leasehold_core::{
     pod::PodFacts,
     reason::Finding,
 };
-use leasehold_crds::{GpuJob, GpuLease, desire, ledger, status_from_wire};
+use leasehold_crds::{GpuJob, GpuLease, GpuRequest, desire, ledger, request, status_from_wire};
 
 use crate::{context::Context, error::Error, pod::facts::pod_facts};
 
@@ -28,6 +28,8 @@ pub struct Seen {
     pub lease: Option<Arc<GpuLease>>,
     /// Final leases that are not sealed yet.
     pub unsealed: Vec<Arc<GpuLease>>,
+    /// Requests about it, oldest first.
+    pub requests: Vec<Arc<GpuRequest>>,
     object: Option<Object>,
     lease_facts: Option<LeaseFacts>,
     pod_facts: Vec<PodFacts>,
@@ -53,6 +55,7 @@ impl Seen {
             lease: self.lease_facts.clone(),
             pods: self.pod_facts.clone(),
             ledger: self.ledger.clone(),
+            requests: self.requests.iter().filter_map(|asked| request::observed(asked)).collect(),
             unsealed: self.unsealed.iter().map(|lease| lease.name_any()).collect(),
             refused: self.refused.clone(),
             market,
@@ -109,10 +112,13 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     };
     let newest = lease.as_ref().map(|lease| lease.name_any()).or_else(|| named(job.as_deref()));
     let refused = newest.and_then(|name| context.refusals.of(holder, &name));
+    let mut requests = context.requests.of(holder);
+    requests.sort_by_key(|asked| (asked.creation_timestamp(), asked.name_any()));
     let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
     Ok(Seen {
         job,
         desired,
+        requests,
         pods,
         lease,
         unsealed,

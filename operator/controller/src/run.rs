@@ -11,7 +11,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leasehold_core::observed::Holder;
-use leasehold_crds::{GpuJob, GpuLease};
+use leasehold_crds::{GpuJob, GpuLease, GpuRequest};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -38,6 +38,12 @@ pub fn holder_of_job(job: &GpuJob) -> Option<Holder> {
 #[must_use]
 pub fn holder_of_lease(lease: &GpuLease) -> Option<Holder> {
     Some(Holder { namespace: lease.namespace()?, name: lease.spec.holder.name.clone() })
+}
+
+/// Whom this request is about.
+#[must_use]
+pub fn holder_of_request(request: &GpuRequest) -> Option<Holder> {
+    Some(Holder { namespace: request.namespace()?, name: request.spec.target.name.clone() })
 }
 
 /// Whose pod this is: by its name, because labels can be changed.

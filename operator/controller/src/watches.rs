@@ -20,7 +20,7 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::{cards::PriceList, context::Context, index::Index, queue::Bell, supply::PodKey};
 
 /// How many watches there are.
-const WATCHES: usize = 6;
+const WATCHES: usize = 7;
 
 /// Starts all watches; a task that ends is a fault.
 pub(crate) fn start(
@@ -37,6 +37,11 @@ pub(crate) fn start(
     tasks.spawn(follow(cluster.placed_pods(), sender.clone(), feed.clone().placed_pods()));
     tasks.spawn(follow(cluster.our_pods(), sender.clone(), feed.clone().our_pods()));
     tasks.spawn(follow(cluster.jobs(), sender.clone(), feed.clone().index(|all| &all.jobs)));
+    tasks.spawn(follow(
+        cluster.requests(),
+        sender.clone(),
+        feed.clone().index(|all| &all.requests),
+    ));
     tasks.spawn(follow(cluster.open_leases(), sender, feed.index(|all| &all.leases)));
     Synced(receiver)
 }

@@ -19,6 +19,7 @@ pub mod pod;
 pub mod preflight;
 pub mod reason;
 pub mod report;
+pub mod request;
 pub mod restore;
 pub mod smi;
 pub mod status;

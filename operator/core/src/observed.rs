@@ -12,6 +12,7 @@ use crate::{
     plan::Share,
     pod::PodFacts,
     reason::Reason,
+    request::Request,
     status::Status,
 };
 
@@ -56,6 +57,8 @@ pub struct Observed<'a> {
     pub ledger: Vec<PastRun>,
     /// Final leases that are not sealed yet, by name.
     pub unsealed: Vec<String>,
+    /// Requests about the holder, oldest first.
+    pub requests: Vec<Request>,
     /// Why the API server refused the lease or the pod of the newest attempt.
     pub refused: Option<String>,
     /// Cards, prices and free places.

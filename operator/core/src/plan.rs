@@ -7,6 +7,7 @@ use crate::{
     condition::ConditionType,
     lease::{Bill, EndKnown, Held, Stop, Terms},
     reason::{Finding, Payer, Reason},
+    request::Answer,
     status::Status,
 };
 
@@ -144,6 +145,22 @@ pub enum Command {
         uid: String,
         /// Delete only this version; for pods that must not be deleted once they are bound.
         resource_version: Option<String>,
+    },
+    /// Write the answer into a request.
+    AnswerRequest {
+        /// The request.
+        request: String,
+        /// Which object of that name.
+        uid: String,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Delete a request that was answered long ago.
+    DeleteRequest {
+        /// The request.
+        request: String,
+        /// Which object of that name.
+        uid: String,
     },
     /// Take our finalizer off the pod: its end is in the ledger.
     ForgetPod {

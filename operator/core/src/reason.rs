@@ -113,8 +113,8 @@ reasons! {
     MaxRuntimeReached => User, "raise maxRuntime and change spec.rerun to run again";
     /// The charge would have exceeded budget.limit.
     BudgetExhausted => User, "raise budget.limit and change spec.rerun to run again";
-    /// The job was stopped by state: Stopped.
-    Stopped => User, "set state to Running to go on";
+    /// The job was stopped by state: Stopped or by a `GpuRequest`.
+    Stopped => User, "to go on, set state to Running, or ask for a Start in a GpuRequest where one stopped it";
     /// The job's object was deleted.
     HolderDeleted => User, "";
     /// Somebody deleted the pod.

@@ -7,6 +7,7 @@ use crate::{
     condition::Condition,
     money::{Limit, Money},
     reason::{Finding, Payer, Reason},
+    request::{Handled, StopOrder},
 };
 
 /// The status of a job.
@@ -36,11 +37,18 @@ pub struct Status {
     pub attempts: Vec<Attempt>,
     /// How the run ended; `None` while it can go on.
     pub outcome: Option<Outcome>,
+    /// A stop that was asked for outside of the specification, while it holds.
+    pub stopped_by: Option<StopOrder>,
+    /// The newest requests that were acted on, newest first, at most [`MOST_REQUESTS`].
+    pub requests: Vec<Handled>,
     /// The pause after a pod that the scheduler left unbound.
     pub pause: Option<Pause>,
     /// Sorted by type.
     pub conditions: Vec<Condition>,
 }
+
+/// How many requests the status remembers.
+pub const MOST_REQUESTS: usize = 10;
 
 /// How many closed attempts the status lists.
 pub const MOST_ATTEMPTS: usize = 10;
@@ -60,6 +68,8 @@ impl Default for Status {
             runtime_used: SignedDuration::ZERO,
             attempts: Vec::new(),
             outcome: None,
+            stopped_by: None,
+            requests: Vec::new(),
             pause: None,
             conditions: Vec::new(),
         }

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 fn definitions_are_established(stage: &Stage) {
-    for kind in ["gpujobs", "gpucards", "gpuleases"] {
+    for kind in ["gpujobs", "gpucards", "gpuleases", "gpurequests"] {
         let name = format!("{kind}.leasehold.dev");
         let condition = [
             "get",

@@ -10,6 +10,7 @@
 mod deletion;
 mod life;
 mod outage;
+mod requests;
 mod telling;
 
 use std::{process::ExitCode, time::Duration};
@@ -40,6 +41,10 @@ fn main() -> ExitCode {
         (
             "cards_tell_how_many_there_are_and_what_is_wrong",
             telling::cards_tell_how_many_there_are_and_what_is_wrong,
+        ),
+        (
+            "a_request_stops_a_job_that_git_wants_to_run",
+            requests::a_request_stops_a_job_that_git_wants_to_run,
         ),
         ("deletion_of_a_running_job", deletion::of_a_running_job),
         ("deletion_of_a_job_that_has_just_been_made", deletion::of_a_job_that_has_just_been_made),

@@ -13,7 +13,7 @@ use crate::{
     plan::Command,
     pod::PodFacts,
     reason::{Finding, Reason},
-    status::Pause,
+    status::{Pause, Status},
 };
 
 pub(super) fn go_on(
@@ -73,7 +73,7 @@ impl<'a> Run<'a> {
         Self {
             lease,
             holder,
-            unwanted: unwanted(holder, desired, terms),
+            unwanted: unwanted(holder, desired, &draft.status, terms),
             runtime: current.map(|desired| draft.bounds(desired).runtime),
             left,
         }
@@ -87,6 +87,7 @@ fn wants(object: &Object, lease: &LeaseFacts) -> bool {
 fn unwanted(
     holder: HolderPresence,
     desired: Option<&Result<Desired, Finding>>,
+    status: &Status,
     terms: &Terms,
 ) -> Option<Finding> {
     match (holder, desired) {
@@ -96,11 +97,21 @@ fn unwanted(
         (HolderPresence::Present, Some(Ok(desired))) if desired.rerun != terms.rerun => {
             Some(Finding::new(Reason::Superseded, format!("spec.rerun is {} now", desired.rerun)))
         }
-        (HolderPresence::Present, Some(Ok(desired))) if desired.wish == Wish::Stopped => {
-            Some(Finding::new(Reason::Stopped, "spec.state is Stopped"))
-        }
-        (HolderPresence::Present, Some(Ok(_) | Err(_))) => None,
+        (HolderPresence::Present, Some(Ok(desired))) => stopped(status, desired.wish),
+        (HolderPresence::Present, Some(Err(_))) => stopped(status, Wish::Running),
     }
+}
+
+/// Why the holder shall not run, by its specification or by request.
+pub(super) fn stopped(status: &Status, wish: Wish) -> Option<Finding> {
+    let evidence = match (wish, &status.stopped_by) {
+        (Wish::Stopped, _) => "spec.state is Stopped".to_owned(),
+        (Wish::Running, Some(order)) => {
+            format!("GpuRequest {} asked for it at {}", order.request, order.at)
+        }
+        (Wish::Running, None) => return None,
+    };
+    Some(Finding::new(Reason::Stopped, evidence))
 }
 
 fn without_pod(draft: &mut Draft, run: &Run<'_>, seen: &Observed<'_>, now: Timestamp) {

@@ -8,6 +8,7 @@ mod attempt;
 mod close;
 mod conditions;
 mod held;
+mod requests;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -77,8 +78,14 @@ pub fn decide(
             attempt::go_on(&mut draft, desired, seen, lease, now);
             draft.wait_for_another(object, lease);
         }
-        (Some(lease), _) => attempt::go_on(&mut draft, desired, seen, lease, now),
-        (None, _) => start::begin(&mut draft, holder, desired, seen, now),
+        (Some(lease), _) => {
+            requests::take_in(&mut draft, desired, seen, now);
+            attempt::go_on(&mut draft, desired, seen, lease, now);
+        }
+        (None, _) => {
+            requests::take_in(&mut draft, desired, seen, now);
+            start::begin(&mut draft, holder, desired, seen, now);
+        }
     }
     let seals = seen.unsealed.iter().map(|lease| Command::SealLease { lease: lease.clone() });
     draft.commands.extend(seals);

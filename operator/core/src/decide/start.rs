@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Draft, LONGEST_PAUSE, Situation, attempt};
 use crate::{
     catalog::Card,
-    desired::{Desired, Wish, defaults},
+    desired::{Desired, defaults},
     lease::{self, Bounds, Terms},
     money::{HourlyRate, Money},
     observed::{Holder, Market, NodeSupply, Object, Observed, PastRun, needs_ledger},
@@ -58,8 +58,8 @@ fn run(
         draft.stands(Situation::Ended(outcome));
         return;
     }
-    if desired.wish == Wish::Stopped {
-        draft.stands(Situation::Stopped(Finding::new(Reason::Stopped, "spec.state is Stopped")));
+    if let Some(why) = attempt::stopped(&draft.status, desired.wish) {
+        draft.stands(Situation::Stopped(why));
         return;
     }
     if draft.bounds(desired).runtime <= SignedDuration::ZERO {

@@ -4,6 +4,7 @@
 mod ends;
 mod every_stage;
 mod life;
+mod requests;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::{
     pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, container},
     reason::{Finding, Payer, Reason},
     report::{Report, Stage},
+    request::{Action, Request},
     status::Status,
 };
 
@@ -55,8 +57,10 @@ struct World {
     voided: usize,
     created: Vec<String>,
     ledger: Vec<PastRun>,
+    requests: Vec<Request>,
     refuses: Option<String>,
     unsealed: Vec<String>,
+    answers: Vec<(String, bool)>,
     market: Market,
     last: Option<Plan>,
 }
@@ -88,8 +92,10 @@ impl World {
             voided: 0,
             created: Vec::new(),
             ledger: Vec::new(),
+            requests: Vec::new(),
             refuses: None,
             unsealed: Vec::new(),
+            answers: Vec::new(),
             market: Market {
                 catalog: Catalog::built_in(),
                 prices: BTreeMap::from([("rtx4090".to_owned(), price)]),
@@ -109,6 +115,7 @@ impl World {
             lease: self.lease.clone(),
             pods: self.pods.clone(),
             ledger: self.ledger.clone(),
+            requests: self.requests.clone(),
             unsealed: self.unsealed.clone(),
             refused: self.refuses.clone(),
             market: &self.market,
@@ -211,6 +218,14 @@ impl World {
                 }
                 self.collect();
             }
+            Command::AnswerRequest { uid, answer, .. } => {
+                let asked = self.requests.iter_mut().find(|request| request.uid == *uid);
+                asked.unwrap().answered_at = Some(answer.at);
+                self.answers.push((uid.clone(), answer.is_done));
+            }
+            Command::DeleteRequest { uid, .. } => {
+                self.requests.retain(|request| request.uid != *uid);
+            }
             Command::ForgetPod { pod, .. } => {
                 for known in self.pods.iter_mut().filter(|known| known.name == *pod) {
                     known.metered = false;
@@ -308,6 +323,13 @@ impl World {
     fn spec(&mut self, change: impl FnOnce(&mut Desired)) -> &mut Self {
         change(self.desired.as_mut().unwrap().as_mut().unwrap());
         self.object.as_mut().unwrap().generation += 1;
+        self.settle()
+    }
+
+    fn ask(&mut self, uid: &str, action: Action) -> &mut Self {
+        let (name, asked_at) = (format!("ask-{uid}"), self.at());
+        let request = Request { name, uid: uid.into(), action, asked_at, answered_at: None };
+        self.requests.push(request);
         self.settle()
     }
 
