@@ -118,10 +118,10 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     Ok(Seen {
         job,
         desired,
-        requests,
         pods,
         lease,
         unsealed,
+        requests,
         object,
         lease_facts,
         pod_facts,

@@ -66,7 +66,7 @@ pub(crate) fn what_a_run_runs_changes_only_with_its_number(stage: &Stage) {
                 },
             })
         };
-        let changes = [
+        let values = [
             ("gpu", json!({"cards": [4090], "count": 2})),
             ("image", json!("python:3.12-slim")),
             ("command", json!(["python3"])),
@@ -94,7 +94,7 @@ pub(crate) fn what_a_run_runs_changes_only_with_its_number(stage: &Stage) {
             apply(&client, &job(name), false).await.unwrap();
             let patch = Patch::Merge(json!({"status": status}));
             jobs.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-            for (field, value) in &changes {
+            for (field, value) in &values {
                 let mut changed = job(name);
                 changed["spec"][field] = value.clone();
                 let said = apply(&client, &changed, true).await;
