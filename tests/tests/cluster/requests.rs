@@ -58,6 +58,6 @@ spec: {target: {kind: GpuJob, name: train}, action: Start}
     assert_eq!(ask(stage, &namespace, "go-on", "Start", "train").0, "Done");
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
     jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    let (state, message) = ask(stage, &namespace, "nobody", "Stop", "absent");
-    assert_eq!((state.as_str(), message.as_str()), ("Refused", "there is no job of this name"));
+    let (answer, message) = ask(stage, &namespace, "nobody", "Stop", "absent");
+    assert_eq!((answer.as_str(), message.as_str()), ("Refused", "there is no job of this name"));
 }
