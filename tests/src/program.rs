@@ -39,7 +39,7 @@ fn text_of(output: &Output) -> Result<String, String> {
     if output.status.success() {
         Ok(text.into_owned())
     } else {
-        Err(format!("{}{}", said.trim(), text.trim()))
+        Err(format!("{}\n{}", said.trim(), text.trim()).trim().to_owned())
     }
 }
 

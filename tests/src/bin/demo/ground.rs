@@ -131,7 +131,7 @@ pub(crate) fn playground(options: &Options, cards: &str) -> Result<(), Failure> 
     let directory = options.directory(&environment);
     let (mut playground, _) = up(&environment, &directory, cards)?;
     playground.keep();
-    eprintln!("It is up. In the shell that is to use it, run the lines below, then the operator:");
+    eprintln!("It is up: run the lines below in your shell and, unless an operator runs already,");
     eprintln!("\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} &");
     print!("{}", lines_for_a_shell(&playground));
     Ok(())
