@@ -4,7 +4,7 @@
 //! [`SettingsFile`] is what people write, [`Settings`] what the operator uses. The schema for
 //! editors is generated into `docs/settings.schema.json`.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 use jiff::SignedDuration;
 use leasehold_core::{desired::defaults, duration};
@@ -30,6 +30,8 @@ pub struct SettingsFile {
     pub mirrors: Mirrors,
     /// Values for jobs that say nothing.
     pub job_defaults: JobDefaults,
+    /// How long a node may be silent until the leases on it are closed, 1m to 1h. Default: `5m`.
+    pub node_lost_after: Option<String>,
 }
 
 /// Where pods find what they install.
@@ -75,6 +77,8 @@ pub struct Settings {
     pub grace_period: SignedDuration,
     /// `keepLogs` of jobs that have none.
     pub keep_logs: SignedDuration,
+    /// How long a node may be silent until the leases on it are closed.
+    pub node_lost_after: SignedDuration,
 }
 
 impl Default for Settings {
@@ -86,6 +90,7 @@ impl Default for Settings {
             extra_indexes: Vec::new(),
             grace_period: defaults::GRACE_PERIOD,
             keep_logs: defaults::KEEP_LOGS,
+            node_lost_after: SignedDuration::from_mins(5),
         }
     }
 }
@@ -137,13 +142,15 @@ impl Settings {
             check_url(url)?;
         }
         let defaults = file.job_defaults;
-        let time = |field, text: Option<String>, most, otherwise, says| match text {
-            None => Ok(otherwise),
-            Some(text) => duration::parse(&text)
-                .ok()
-                .filter(|time| *time <= most)
-                .ok_or_else(|| bad(field, &text, says)),
-        };
+        let time =
+            |field, text: Option<String>, within: RangeInclusive<_>, otherwise, says| match text {
+                None => Ok(otherwise),
+                Some(text) => duration::parse(&text)
+                    .ok()
+                    .filter(|time| within.contains(time))
+                    .ok_or_else(|| bad(field, &text, says)),
+            };
+        let none = SignedDuration::ZERO;
         Ok(Self {
             currency,
             ca_bundle: file.ca_bundle.map(certificates).transpose()?,
@@ -152,16 +159,23 @@ impl Settings {
             grace_period: time(
                 "jobDefaults.gracePeriod",
                 defaults.grace_period,
-                SignedDuration::from_hours(1),
+                none..=SignedDuration::from_hours(1),
                 given.grace_period,
                 says::GRACE_PERIOD,
             )?,
             keep_logs: time(
                 "jobDefaults.keepLogs",
                 defaults.keep_logs,
-                SignedDuration::from_hours(168),
+                none..=SignedDuration::from_hours(168),
                 given.keep_logs,
                 says::KEEP_LOGS,
+            )?,
+            node_lost_after: time(
+                "nodeLostAfter",
+                file.node_lost_after,
+                SignedDuration::from_mins(1)..=SignedDuration::from_hours(1),
+                given.node_lost_after,
+                "nodeLostAfter is hours, minutes and seconds in that order, from 1m to 1h, for example 5m",
             )?,
         })
     }
@@ -247,6 +261,7 @@ jobDefaults: {{gracePeriod: 2m, keepLogs: 1h}}
             ("caBundle: hello", "caBundle: certificates in PEM"),
             ("jobDefaults: {gracePeriod: 2h}", "jobDefaults.gracePeriod is \"2h\""),
             ("jobDefaults: {keepLogs: 3 days}", "jobDefaults.keepLogs is \"3 days\""),
+            ("nodeLostAfter: 30s", "nodeLostAfter is \"30s\""),
             ("- a list", ""),
         ] {
             let said = Settings::read(text).unwrap_err().to_string();

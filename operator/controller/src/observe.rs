@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leasehold_core::{
@@ -49,7 +50,7 @@ impl Seen {
 
     /// The facts that a decision reads.
     #[must_use]
-    pub fn with<'a>(&self, market: &'a Market) -> Observed<'a> {
+    pub fn with<'a>(&self, market: &'a Market, node_patience: SignedDuration) -> Observed<'a> {
         Observed {
             object: self.object.clone(),
             lease: self.lease_facts.clone(),
@@ -57,6 +58,7 @@ impl Seen {
             ledger: self.ledger.clone(),
             requests: self.requests.iter().filter_map(|asked| request::observed(asked)).collect(),
             unsealed: self.unsealed.iter().map(|lease| lease.name_any()).collect(),
+            node_patience,
             refused: self.refused.clone(),
             market,
         }

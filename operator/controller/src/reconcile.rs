@@ -26,7 +26,12 @@ pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, 
     let seen = observe(context, holder).await?;
     let now = context.clock.now();
     let plan = context.supply.plan(holder, seen.created(), |market| {
-        decide(holder, seen.desired.as_ref(), &seen.with(market), now)
+        decide(
+            holder,
+            seen.desired.as_ref(),
+            &seen.with(market, context.settings.node_lost_after),
+            now,
+        )
     });
     let done = match record(context, &seen, &plan).await {
         Ok(()) => act(context, holder, &seen, &plan.commands).await,

@@ -8,6 +8,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Container, Node, Pod},
     apimachinery::pkg::api::resource::Quantity,
@@ -78,6 +79,7 @@ struct NodeFacts {
     memory_mib: Option<i64>,
     allocatable: u32,
     open: bool,
+    silent_since: Option<Timestamp>,
     cpu_millis: i64,
     memory_bytes: i64,
 }
@@ -145,6 +147,13 @@ impl Supply {
             inner.rebuild();
         }
         changed
+    }
+
+    /// Whose pods hold cards on a node.
+    pub fn holders_on(&self, node: &str) -> Vec<Holder> {
+        let inner = self.lock();
+        let on_it = inner.holding.iter().filter(|(_, usage)| usage.node == node);
+        on_it.filter_map(|((namespace, pod), _)| Holder::of_attempt(namespace, pod)).collect()
     }
 
     /// Drops nodes that a new list did not name.
@@ -307,6 +316,7 @@ impl Inner {
                 allocatable: facts.allocatable,
                 free: facts.allocatable,
                 open: facts.open,
+                silent_since: facts.silent_since,
                 cpu_millis: facts.cpu_millis,
                 memory_bytes: facts.memory_bytes,
             })
@@ -339,7 +349,13 @@ impl NodeFacts {
             |resource: &str| -> Option<&Quantity> { status?.allocatable.as_ref()?.get(resource) };
         let ready = status
             .and_then(|status| status.conditions.as_ref())
-            .is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+            .and_then(|all| all.iter().find(|one| one.type_ == "Ready"));
+        let is_ready = ready.is_some_and(|ready| ready.status == "True");
+        // The node controller writes Unknown once the kubelet's lease has run out.
+        let silent_since = ready
+            .filter(|ready| ready.status == "Unknown")
+            .and_then(|ready| ready.last_transition_time.as_ref())
+            .map(|time| time.0);
         let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
         Self {
             product: labels.get("nvidia.com/gpu.product").filter(|_| !shared).cloned(),
@@ -348,7 +364,8 @@ impl NodeFacts {
                 .and_then(quantity::units)
                 .and_then(|units| u32::try_from(units).ok())
                 .unwrap_or(0),
-            open: ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
+            open: is_ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
+            silent_since,
             cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
             memory_bytes: amount("memory").and_then(quantity::units).unwrap_or(0),
         }

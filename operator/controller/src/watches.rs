@@ -93,6 +93,10 @@ impl Feed {
         let mut listed = HashSet::new();
         move |event| {
             let supply = &self.context.supply;
+            let touched = match &event {
+                Event::InitApply(node) | Event::Apply(node) => Some(node.name_any()),
+                Event::Init | Event::InitDone | Event::Delete(_) => None,
+            };
             let changed = match event {
                 Event::Init => {
                     listed.clear();
@@ -111,6 +115,9 @@ impl Feed {
             };
             if changed {
                 self.ring_next_in_line();
+                // Silence, and the end of it, concern those who hold its cards.
+                let holders = touched.map(|node| supply.holders_on(&node));
+                holders.into_iter().flatten().for_each(|holder| self.bell.ring(holder));
             }
         }
     }

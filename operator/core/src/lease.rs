@@ -62,6 +62,8 @@ pub enum EndKnown {
     Refused,
     /// The kubelet said that the pod is over but not since when; the end is when that was seen.
     Observed,
+    /// The node stopped reporting and stayed silent; the end is when it was last known alive.
+    NodeLost,
     /// The pod vanished; the end is when that was seen, and nobody pays.
     Lost,
 }
@@ -74,6 +76,7 @@ impl EndKnown {
             Self::Kubelet => "Kubelet",
             Self::Refused => "Refused",
             Self::Observed => "Observed",
+            Self::NodeLost => "NodeLost",
             Self::Lost => "Lost",
         }
     }

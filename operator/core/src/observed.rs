@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     catalog::Catalog,
@@ -59,6 +59,8 @@ pub struct Observed<'a> {
     pub unsealed: Vec<String>,
     /// Requests about the holder, oldest first.
     pub requests: Vec<Request>,
+    /// How long a node may be silent until its leases are closed.
+    pub node_patience: SignedDuration,
     /// Why the API server refused the lease or the pod of the newest attempt.
     pub refused: Option<String>,
     /// Cards, prices and free places.
@@ -195,6 +197,8 @@ pub struct NodeSupply {
     pub free: u32,
     /// Ready and open for new pods.
     pub open: bool,
+    /// Since when its kubelet has not reported, when that is so.
+    pub silent_since: Option<Timestamp>,
     /// CPU that pods can have, in thousandths of a core.
     pub cpu_millis: i64,
     /// Memory that pods can have, in bytes.
@@ -224,6 +228,7 @@ mod tests {
             allocatable: 4,
             free: 4,
             open: true,
+            silent_since: None,
             cpu_millis: 40_000,
             memory_bytes: 400,
         };

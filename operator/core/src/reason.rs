@@ -97,6 +97,8 @@ reasons! {
     Prepared => User, "";
     /// The program runs.
     Running => User, "";
+    /// The node does not report; when it stays silent, the lease is closed and costs nothing.
+    NodeSilent => Infrastructure, "look at the kubelet, the power and the network of the node named in the message";
     /// The program was told to stop; the card comes back when it has ended.
     Releasing => User, "";
     /// Nothing was started, because this run is in the ledger already.
@@ -177,6 +179,8 @@ reasons! {
     PodDisrupted => Infrastructure, "see the cluster's words in the message; change spec.rerun to run again";
     /// The kubelet ended the pod at its ceiling, because neither agent nor operator did.
     CeilingReached => User, "look at the operator and at the agent's log in the pod";
+    /// The node was silent for too long; nobody knows what became of the pod.
+    NodeLost => Infrastructure, "look at the node named in the message; change spec.rerun to run again on another one";
     /// The pod vanished without a trace of its end.
     PodLost => Infrastructure, "find out who removed the pod's finalizer";
     /// Leasehold's agent could not be brought into the pod, or failed there.

@@ -49,6 +49,8 @@ pub(super) struct Run<'a> {
     pub(super) runtime: Option<SignedDuration>,
     /// What this attempt may still cost; `None` without a limit.
     pub(super) left: Option<Money>,
+    /// Since when the node of its pod has not reported, and when it counts as lost.
+    pub(super) silence: Option<(Timestamp, Timestamp)>,
 }
 
 impl<'a> Run<'a> {
@@ -76,8 +78,17 @@ impl<'a> Run<'a> {
             unwanted: unwanted(holder, desired, &draft.status, terms),
             runtime: current.map(|desired| draft.bounds(desired).runtime),
             left,
+            silence: silence(seen, lease),
         }
     }
+}
+
+fn silence(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<(Timestamp, Timestamp)> {
+    let pod = seen.pods.iter().find(|pod| is_of(pod, lease))?;
+    let name = &pod.bound.as_ref()?.node;
+    let node = seen.market.nodes.iter().find(|node| node.name == *name)?;
+    let since = node.silent_since?;
+    Some((since, lease::later(since, seen.node_patience)))
 }
 
 fn wants(object: &Object, lease: &LeaseFacts) -> bool {

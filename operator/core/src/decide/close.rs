@@ -31,6 +31,30 @@ pub(super) fn ended(
     draft.commands.push(start::forget(pod));
 }
 
+/// Closes the lease of a pod whose node is lost; nobody pays, because nobody knows. The pod is deleted,
+/// so that a kubelet that comes back ends it.
+pub(super) fn node_lost(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    held: Held,
+    since: Timestamp,
+) {
+    let evidence = format!("node {} has not reported since {since}", bound.node);
+    let end = End {
+        at: since.max(held.at),
+        known: EndKnown::NodeLost,
+        finding: Finding::new(Reason::NodeLost, evidence),
+        exit_code: None,
+    };
+    close(draft, run, held, Some(&bound.node), Some(&pod.uid), end.at, &end);
+    draft.commands.push(start::forget(pod));
+    if !pod.deletion_requested {
+        draft.commands.push(start::delete(pod));
+    }
+}
+
 /// Closes the lease of a pod that vanished; nobody pays, because nobody knows.
 pub(super) fn lost(draft: &mut Draft, run: &Run<'_>, held: Held, now: Timestamp) {
     let lease = run.lease;

@@ -30,6 +30,14 @@ pub(super) fn go_on(
         close::ended(draft, run, pod, bound, held, &end);
         return;
     }
+    match run.silence {
+        Some((since, lost_at)) if lost_at <= now => {
+            close::node_lost(draft, run, pod, bound, held, since);
+            return;
+        }
+        Some((_, lost_at)) => draft.wake_by(lost_at),
+        None => {}
+    }
     let bounds = bounds(run, pod);
     let deadline = deadline(run, pod, held, bounds);
     let stop = stop.cloned().or_else(|| due(draft, run, pod, deadline, now));
@@ -222,6 +230,14 @@ fn stage(
         Situation::Releasing(Finding::new(Reason::Releasing, evidence))
     } else if pod.deletion_requested {
         Situation::Releasing(Finding::new(Reason::Releasing, "the pod was deleted"))
+    } else if let Some((since, lost_at)) = run.silence {
+        let evidence = format!("{what}, silent since {since}, counts as lost at {lost_at}");
+        let finding = Finding::new(Reason::NodeSilent, evidence);
+        if held.running_at.is_some() {
+            Situation::Running(finding)
+        } else {
+            Situation::Preparing(finding)
+        }
     } else if held.running_at.is_some() {
         Situation::Running(Finding::new(Reason::Running, what + &raised(run, pod)))
     } else {

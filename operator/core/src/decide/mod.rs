@@ -195,6 +195,7 @@ fn notices(last: &Status, next: &Status) -> Vec<Notice> {
             after.reason,
             Reason::PodUnbound
                 | Reason::PodRefused
+                | Reason::NodeSilent
                 | Reason::WaitingForImage
                 | Reason::WaitingForContainer
         );

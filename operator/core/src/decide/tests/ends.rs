@@ -108,6 +108,38 @@ fn a_pod_is_deleted_for_a_sidecar_but_not_for_a_kubelet_that_takes_its_time() {
 }
 
 #[test]
+fn a_node_that_comes_back_has_lost_nothing() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(50);
+    world.market.nodes[0].silent_since = Some(world.at());
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::NodeSilent));
+    world.after(299).settle();
+    world.market.nodes[0].silent_since = None;
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::Running));
+    world.exit(0, Reason::Completed);
+    assert_eq!(world.closed[0].bill.billed_seconds, 349);
+}
+
+#[test]
+fn a_lost_node_closes_its_lease_and_nobody_pays() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(50);
+    world.market.nodes[0].silent_since = Some(world.at());
+    world.settle();
+    assert_eq!(world.plan().wake, Wake::At(Timestamp::from_second(350).unwrap()));
+    world.after(300).settle();
+    let closing = &world.closed[0];
+    assert_eq!(closing.paid_by, Payer::Infrastructure);
+    assert_eq!(closing.ended_at, Timestamp::from_second(50).unwrap());
+    assert_eq!((closing.bill.charged, world.ready().1), (Money::ZERO, Reason::NodeLost));
+    assert!(world.pod().deletion_requested && !world.pod().metered);
+    world.after(1_000).settle();
+    assert_eq!((world.created.len(), world.closed.len()), (1, 1));
+}
+
+#[test]
 fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(50);

@@ -73,6 +73,7 @@ impl World {
             allocatable: 4,
             free: 4,
             open: true,
+            silent_since: None,
             cpu_millis: 16_000,
             memory_bytes: 1 << 34,
         };
@@ -116,6 +117,7 @@ impl World {
             pods: self.pods.clone(),
             ledger: self.ledger.clone(),
             requests: self.requests.clone(),
+            node_patience: SignedDuration::from_mins(5),
             unsealed: self.unsealed.clone(),
             refused: self.refuses.clone(),
             market: &self.market,
