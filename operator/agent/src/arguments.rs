@@ -15,6 +15,9 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
     /// Copy the agent into a directory and note there since when the card is held.
+    ///
+    /// `LEASEHOLD_BRING=uv` copies uv beside it, `LEASEHOLD_CA_BUNDLE` adds the installation's
+    /// certificates.
     Install {
         /// A directory that the pod's containers share.
         directory: PathBuf,
@@ -28,6 +31,12 @@ pub enum Subcommand {
         #[arg(long, value_name = "SECONDS", default_value_t = 20)]
         patience: u64,
     },
+    /// Restore the Python environment of a job from its requirements files, with the image's Python.
+    ///
+    /// What to restore and where is in `LEASEHOLD_REQUIREMENTS`, `LEASEHOLD_FILE_0` and following or
+    /// `LEASEHOLD_FILES_DIR`, and `LEASEHOLD_ENVIRONMENT_DIR`; indexes are in uv's own `UV_` variables.
+    /// `run` finds the environment through `LEASEHOLD_ENVIRONMENT_DIR`.
+    Prepare,
     /// Run a program, and end it when its time or money is used up or a stop is ordered.
     Run(Wish),
     /// Print the version.

@@ -10,10 +10,16 @@
 //! | `LEASEHOLD_RUNTIME_SECONDS` | run | running time, from the program's start |
 //! | `LEASEHOLD_HELD_SECONDS` | run | longest time from taking the card to the stop signal; unlimited when missing |
 //! | `LEASEHOLD_GRACE_SECONDS` | run | from the stop signal to the kill, 30 when missing |
-//! | `LEASEHOLD_LEASE_DIR` | run | directory in which the operator's orders appear |
-//! | `PATH` | preflight, run | where commands are looked for |
+//! | `LEASEHOLD_LEASE_DIR` | prepare, run | directory in which the operator's orders appear |
+//! | `LEASEHOLD_ENVIRONMENT_DIR` | prepare, run | directory of the restored environment, in both containers |
+//! | `LEASEHOLD_CA_BUNDLE` | install, prepare, run | certificates that this installation trusts, PEM |
+//! | `SSL_CERT_FILE` | prepare, run | the certificates that the image trusts |
+//! | `PATH` | preflight, prepare, run | where commands are looked for |
 //!
-//! An empty variable is a missing one.
+//! An empty variable is a missing one. [`restore`] has the variables of `install` and `prepare`
+//! that are about environments.
+
+pub mod restore;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -33,6 +39,8 @@ const RUNTIME_SECONDS: &str = "LEASEHOLD_RUNTIME_SECONDS";
 const HELD_SECONDS: &str = "LEASEHOLD_HELD_SECONDS";
 const GRACE_SECONDS: &str = "LEASEHOLD_GRACE_SECONDS";
 const LEASE_DIR: &str = "LEASEHOLD_LEASE_DIR";
+const ENVIRONMENT_DIR: &str = "LEASEHOLD_ENVIRONMENT_DIR";
+const CA_BUNDLE: &str = "LEASEHOLD_CA_BUNDLE";
 
 /// Kubernetes' own default of a grace period.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
@@ -82,6 +90,19 @@ pub struct RunSettings {
     pub lease_directory: Option<PathBuf>,
     /// Where commands are looked for.
     pub path: OsString,
+    /// Where `prepare` has restored an environment, if it has.
+    pub environment_directory: Option<PathBuf>,
+    /// Which servers the program trusts.
+    pub trust: TrustSettings,
+}
+
+/// Which servers are trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustSettings {
+    /// Certificates of this installation, PEM.
+    pub installation: Option<String>,
+    /// A file with the image's certificates, when the image names one.
+    pub image: Option<PathBuf>,
 }
 
 /// Where reports go.
@@ -93,6 +114,13 @@ pub fn termination_log() -> PathBuf {
 /// The settings of `preflight`.
 pub fn for_preflight() -> Result<PreflightSettings, BadEnvironment> {
     preflight_settings(&read)
+}
+
+/// Whether a variable is set, be it to nothing.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+pub fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some()
 }
 
 /// The settings of `run`.
@@ -133,6 +161,15 @@ fn run_settings(read: Read<'_>) -> Result<RunSettings, BadEnvironment> {
         grace: optional(read, GRACE_SECONDS, SECONDS)?.map_or(DEFAULT_GRACE, Duration::from_secs),
         lease_directory: read(LEASE_DIR).map(PathBuf::from),
         path: read("PATH").unwrap_or_default(),
+        environment_directory: read(ENVIRONMENT_DIR).map(PathBuf::from),
+        trust: trust_settings(read)?,
+    })
+}
+
+fn trust_settings(read: Read<'_>) -> Result<TrustSettings, BadEnvironment> {
+    Ok(TrustSettings {
+        installation: optional(read, CA_BUNDLE, "certificates in PEM form")?,
+        image: read("SSL_CERT_FILE").map(PathBuf::from),
     })
 }
 

@@ -1,4 +1,5 @@
-//! `install`: the agent copies itself to where the other containers of the pod find it. Does I/O.
+//! `install`: the agent copies itself to where the other containers of the pod find it, with what
+//! they need beside it: uv for `prepare`, the certificates of this installation. Does I/O.
 //!
 //! The container that installs is the first of the pod, so the time at which it starts is the
 //! earliest that the pod knows of holding its cards. Running again, as after a lost sandbox,
@@ -6,7 +7,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -19,11 +20,21 @@ use leasehold_core::{
 
 use crate::{
     clock::{self, NoClock},
-    notice,
+    environment::{
+        BadEnvironment,
+        restore::{self, Bring, InstallSettings},
+    },
+    notice, trust,
 };
 
 /// The agent's name in the directory.
 const AGENT: &str = "leasehold-agent";
+
+/// The name of uv in the directory.
+pub const UV: &str = "uv";
+
+/// Where uv is in the agent's image when it is not beside the agent.
+const UV_IN_THE_IMAGE: &str = "/usr/bin/uv";
 
 /// The file that says since when the cards are held, in seconds of `CLOCK_BOOTTIME`.
 const HELD_SINCE: &str = "held-since";
@@ -31,9 +42,18 @@ const HELD_SINCE: &str = "held-since";
 /// Why the agent could not be installed, or an installation could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
+    /// The environment cannot be used.
+    #[error(transparent)]
+    Environment(#[from] BadEnvironment),
     /// The clock cannot be read.
     #[error(transparent)]
     Clock(#[from] NoClock),
+    /// The agent's image has no uv.
+    #[error("the agent's image has no uv, neither {beside} nor {UV_IN_THE_IMAGE}", beside = beside.display())]
+    NoUv {
+        /// Where it was looked for first.
+        beside: PathBuf,
+    },
     /// The agent does not find itself.
     #[error("failed to find the agent's own file")]
     Itself(#[source] io::Error),
@@ -65,22 +85,45 @@ pub enum InstallError {
 
 /// Installs the agent in `directory`.
 pub fn install(directory: &Path) -> Result<Report, InstallError> {
+    install_with(directory, &restore::for_install()?)
+}
+
+fn install_with(directory: &Path, settings: &InstallSettings) -> Result<Report, InstallError> {
     let now = clock::now()?;
     let itself = std::env::current_exe().map_err(InstallError::Itself)?;
-    let agent = fs::read(&itself).map_err(|source| InstallError::Read { path: itself, source })?;
     fs::create_dir_all(directory)
         .map_err(|source| InstallError::Write { path: directory.to_owned(), source })?;
-    place(directory, AGENT, &agent, 0o755)?;
+    copy(&itself, directory, AGENT)?;
     let earlier = held_since(directory).ok().filter(|since| *since <= now);
     if earlier.is_none() {
-        place(directory, HELD_SINCE, format!("{}\n", now.as_secs()).as_bytes(), 0o644)?;
+        place(directory, HELD_SINCE, &mut format!("{}\n", now.as_secs()).as_bytes(), 0o644)?;
     }
     notice::say(&format!("installed {}", directory.join(AGENT).display()));
+    if let Some(certificates) = &settings.certificates {
+        place(directory, trust::INSTALLATION, &mut certificates.as_bytes(), 0o644)?;
+    }
+    if settings.bring == Some(Bring::Uv) {
+        copy(&uv_of_the_image(&itself)?, directory, UV)?;
+        notice::say(&format!("installed {}", directory.join(UV).display()));
+    }
     Ok(Report {
         reason: Some(Reason::Completed),
         exit_code: Some(0),
         ..Report::new(Stage::Install)
     })
+}
+
+fn uv_of_the_image(itself: &Path) -> Result<PathBuf, InstallError> {
+    let beside = itself.with_file_name(UV);
+    let mut places = [beside.clone(), PathBuf::from(UV_IN_THE_IMAGE)].into_iter();
+    places.find(|file| file.is_file()).ok_or(InstallError::NoUv { beside })
+}
+
+/// Copies a program without holding it in memory: the container may have little of it.
+fn copy(from: &Path, directory: &Path, name: &str) -> Result<(), InstallError> {
+    let mut file = fs::File::open(from)
+        .map_err(|source| InstallError::Read { path: from.to_owned(), source })?;
+    place(directory, name, &mut file, 0o755)
 }
 
 /// Since when the cards are held, as noted in the directory of an installation.
@@ -103,14 +146,19 @@ pub fn own_directory() -> Result<PathBuf, InstallError> {
 }
 
 /// Writes a file that is there as a whole or not at all.
-fn place(directory: &Path, name: &str, content: &[u8], mode: u32) -> Result<(), InstallError> {
+pub fn place(
+    directory: &Path,
+    name: &str,
+    content: &mut dyn Read,
+    mode: u32,
+) -> Result<(), InstallError> {
     let path = directory.join(name);
     let draft = directory.join(format!(".{name}.new"));
     let written = (|| {
         let _ = fs::remove_file(&draft);
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft)?;
-        file.write_all(content)?;
+        io::copy(content, &mut file)?;
         // The mode at creation is subject to the umask.
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
         fs::rename(&draft, &path)
@@ -129,7 +177,7 @@ mod tests {
         let now = clock::now().unwrap().as_secs();
         for (before, kept) in [("1\n", true), ("99999999999\n", false), ("yesterday", false)] {
             fs::write(&note, before).unwrap();
-            install(directory.path()).unwrap();
+            install_with(directory.path(), &InstallSettings::default()).unwrap();
             let after = held_since(directory.path()).unwrap().as_secs();
             if kept {
                 assert_eq!(after, 1);
@@ -137,6 +185,15 @@ mod tests {
                 assert!(after >= now, "{before:?}");
             }
         }
+    }
+
+    #[test]
+    fn certificates_of_the_installation_lie_beside_the_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificates = Some("PEM\n".to_owned());
+        install_with(directory.path(), &InstallSettings { bring: None, certificates }).unwrap();
+        let written = fs::read_to_string(directory.path().join(trust::INSTALLATION)).unwrap();
+        assert_eq!(written, "PEM\n");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The agent of leasehold inside the user's pod: one static binary for every image.
 //!
 //! ```text
-//! init   agent-install   install DIR   copies the agent, notes since when the card is held
+//! init   agent-install   install DIR   copies the agent (and uv), notes since when the card is held
 //! init   preflight       preflight     the container's cards are the lease's cards
+//! init   prepare         prepare       restores the Python environment, where the job has one
 //! main                   run           PID 1 of the user's program, ends it on time
 //! ```
 //!
 //! Each subcommand tells its state in the container's termination message, see
 //! [`leasehold_core::report`]. Rules are in `leasehold-core`; this crate does the I/O. Read [`run`]
-//! for what happens to a program. The environment is read in [`environment`] and the clock in
+//! for what happens to a program, [`prepare`] for its environment. The environment is read in [`environment`] and the clock in
 //! [`clock`] only.
 //!
 //! # Exit codes
@@ -16,12 +17,12 @@
 //! | code | meaning |
 //! |---|---|
 //! | the program's, 128 + number for a signal | `run`, also when the program was stopped |
-//! | 0 | `install` and `preflight`: done, passed |
-//! | 1 | `preflight`: the cards were refused |
+//! | 0 | `install`, `preflight` and `prepare`: done, passed, restored |
+//! | 1 | `preflight`: the cards were refused; `prepare`: the environment cannot be restored |
 //! | 125 | the agent failed, or was called wrongly |
 //! | 126 | `run`: the command cannot be executed |
 //! | 127 | `run`: the command, the script's interpreter or the working directory is not in the image |
-//! | 143 | `run`: stopped before the program was started |
+//! | 143 | `run`: stopped before the program was started; `prepare`: stopped |
 
 pub mod arguments;
 pub mod clock;
@@ -29,9 +30,11 @@ pub mod environment;
 pub mod install;
 pub mod notice;
 pub mod preflight;
+pub mod prepare;
 pub mod probe;
 pub mod run;
 pub mod termination;
+pub mod trust;
 
 use std::{
     error::Error,
@@ -54,6 +57,9 @@ use crate::{
 
 /// Exit code when the agent itself failed.
 pub const AGENT_FAILED: i32 = 125;
+
+/// Exit code when cards or an environment were refused.
+pub const REFUSED: i32 = 1;
 
 /// Runs the agent with the process' arguments and environment.
 #[must_use]
@@ -80,6 +86,10 @@ pub fn main() -> ExitCode {
                 Stage::Preflight,
                 preflight::preflight(&devices, Duration::from_secs(patience)),
             )
+        }
+        Subcommand::Prepare => {
+            let report = prepare::prepare(&mut log);
+            conclude(&mut log, Stage::Prepare, report)
         }
         Subcommand::Run(wish) => {
             let report = run::run(&wish, &mut log);

@@ -5,18 +5,16 @@ use std::{fs, path::Path, time::Duration};
 
 use leasehold_core::{
     preflight::{Facts, Verdict, examine},
-    reason::{Finding, Payer, Reason},
+    reason::{Finding, Reason},
     report::{Report, Stage},
     smi::{self, CORE_FIELDS},
 };
 
 use crate::{
+    REFUSED,
     environment::{self, BadEnvironment, PreflightSettings},
     notice, probe,
 };
-
-/// Exit code when the cards were refused.
-const REFUSED: i32 = 1;
 
 /// Checks the container's cards. `devices` is where device files are, `patience` how long
 /// nvidia-smi may take.
@@ -82,15 +80,7 @@ fn tell(facts: &Facts, verdicts: &[(&str, Verdict)]) -> Report {
     report
 }
 
-fn explain(verdict: &str, subject: &str, finding: &Finding) -> [String; 4] {
-    let payer = match finding.reason.payer() {
-        Payer::User => "the job pays for the time",
-        Payer::Infrastructure => "the job does not pay for the time",
-    };
-    [
-        format!("  {verdict}: {subject}: {}", finding.reason),
-        format!("    seen: {}", finding.evidence),
-        format!("    to cure it: {}", finding.reason.cure()),
-        format!("    {payer}"),
-    ]
+fn explain(verdict: &str, subject: &str, finding: &Finding) -> impl Iterator<Item = String> {
+    let first = format!("  {verdict}: {subject}: {}", finding.reason);
+    std::iter::once(first).chain(notice::told(finding))
 }

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`program`] finds out what to start, [`tree`] signals and reaps it;
+//! - [`surroundings`] leads it to its restored environment and to what the installation trusts;
 //! - [`ends`] knows when it has to end, [`orders`] what the operator says;
 //! - [`ending`] says why it ended, and with which exit code.
 //!
@@ -28,6 +29,7 @@ pub mod memory;
 pub mod orders;
 pub mod program;
 pub mod script;
+pub mod surroundings;
 pub mod tree;
 
 use std::{
@@ -57,6 +59,7 @@ use ending::{Ending, Stop};
 use ends::Ends;
 use orders::Orders;
 use program::{Program, Unstartable};
+use surroundings::Surroundings;
 use tree::Tree;
 
 /// How often deadlines and orders are looked at.
@@ -123,7 +126,8 @@ pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, RunError> {
         None => None,
     };
     let orders = Orders::from(settings.lease_directory.clone());
-    let mut program = match Program::of(wish, &settings, &own_directory)? {
+    let surroundings = Surroundings::of(&settings, &own_directory)?;
+    let mut program = match Program::of(wish, &surroundings, &own_directory)? {
         Ok(program) => program,
         Err(unstartable) => return Ok(not_started(&unstartable)),
     };

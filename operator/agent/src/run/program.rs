@@ -14,11 +14,8 @@ use nix::{
     unistd::{Pid, tcsetpgrp},
 };
 
-use super::{RunError, script::Script, tree::Tree};
-use crate::{
-    arguments::Wish,
-    environment::{RunSettings, directories},
-};
+use super::{RunError, script::Script, surroundings::Surroundings, tree::Tree};
+use crate::{arguments::Wish, environment::directories};
 
 /// Exit codes of shells and container runtimes.
 const NOT_EXECUTABLE: i32 = 126;
@@ -65,7 +62,7 @@ impl Program {
     /// The program that is wished for.
     pub fn of(
         wish: &Wish,
-        settings: &RunSettings,
+        surroundings: &Surroundings,
         own: &Path,
     ) -> Result<Result<Self, Unstartable>, RunError> {
         let script = wish.script.as_deref().map(|text| Script::prepare(text, own)).transpose()?;
@@ -82,13 +79,14 @@ impl Program {
         };
         let mut command = Command::new(first);
         command.args(rest).process_group(0);
+        surroundings.give_to(&mut command);
         if let Some(directory) = &wish.working_dir {
             command.current_dir(directory);
         }
         Ok(Ok(Self {
             name: if script.is_some() { "the script".to_owned() } else { shortened(&words) },
             command,
-            path: settings.path.clone(),
+            path: surroundings.path.clone(),
             working_directory: wish.working_dir.clone(),
             script,
         }))

@@ -30,6 +30,7 @@ pub(crate) struct Agent {
     words: Vec<OsString>,
     place: TempDir,
     environment: Vec<(String, OsString)>,
+    removed: Vec<String>,
     input: Vec<u8>,
     is_heard: bool,
 }
@@ -41,8 +42,14 @@ impl Agent {
         words.extend(arguments.iter().map(OsString::from));
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("orders")).unwrap();
-        let agent =
-            Self { words, place, environment: Vec::new(), input: Vec::new(), is_heard: true };
+        let agent = Self {
+            words,
+            place,
+            environment: Vec::new(),
+            removed: Vec::new(),
+            input: Vec::new(),
+            is_heard: true,
+        };
         let log = agent.place.path().join("termination-log").display().to_string();
         let orders = agent.orders().display().to_string();
         agent
@@ -86,6 +93,20 @@ impl Agent {
         self
     }
 
+    /// The agent as [`Self::installed`], with this uv beside it.
+    pub(crate) fn installed_beside(mut self, uv: &Path) -> Self {
+        self = self.installed();
+        let directory = self.place.path().join("agent");
+        std::os::unix::fs::symlink(uv, directory.join("uv")).unwrap();
+        self
+    }
+
+    /// The agent does not get this variable of the test's own environment.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.removed.push(name.to_owned());
+        self
+    }
+
     /// The agent as PID 1 of its own PID namespace; `None`, said aloud, where that is not allowed.
     pub(crate) fn in_its_own_namespace(mut self) -> Option<Self> {
         let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
@@ -112,7 +133,11 @@ impl Agent {
     /// Starts.
     pub(crate) fn starts(self) -> Running {
         let started = clock::now().unwrap();
-        let mut child = Command::new(&self.words[0])
+        let mut command = Command::new(&self.words[0]);
+        for name in &self.removed {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(&self.words[1..])
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
@@ -272,6 +297,18 @@ impl Seen {
     pub(crate) fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
+}
+
+/// The uv that setup has brought, where there is a Python too; `None`, said aloud, without.
+#[expect(clippy::disallowed_methods, reason = "setup tells its results in the environment")]
+pub(crate) fn uv() -> Option<String> {
+    let uv = std::env::var("LEASEHOLD_UV").ok().filter(|uv| Path::new(uv).is_file());
+    let python = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
+    if uv.is_none() || !python.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: needs python3 and LEASEHOLD_UV, which tests/setup/env prints");
+        return None;
+    }
+    uv
 }
 
 /// Writes a file with a mode.

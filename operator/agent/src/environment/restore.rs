@@ -1,0 +1,208 @@
+//! Variables about restoring a Python environment. Parsing can fail.
+//!
+//! | variable | for | meaning |
+//! |---|---|---|
+//! | `LEASEHOLD_BRING` | install | `uv` copies uv beside the agent |
+//! | `LEASEHOLD_REQUIREMENTS` | prepare | requirements files in order, one name a line |
+//! | `LEASEHOLD_FILE_0`, `_1`, … | prepare | files that the job brings along: a name, a line feed, the content |
+//! | `LEASEHOLD_FILES_DIR` | prepare | directory of the files; the container's working directory when missing |
+//! | `LEASEHOLD_HELD_SECONDS` | prepare | as in `run` |
+//! | `UV_…` | prepare | uv's own: indexes and their credentials, passed on |
+//!
+//! Files that the job brings along are written into a directory of their own, which then counts as
+//! `LEASEHOLD_FILES_DIR`.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use leasehold_core::restore::mask::{Mask, secrets_of};
+
+use super::{
+    BadEnvironment, CA_BUNDLE, ENVIRONMENT_DIR, HELD_SECONDS, LEASE_DIR, Read, TrustSettings,
+    optional, read, required, trust_settings,
+};
+
+const BRING: &str = "LEASEHOLD_BRING";
+const REQUIREMENTS: &str = "LEASEHOLD_REQUIREMENTS";
+const FILES_DIR: &str = "LEASEHOLD_FILES_DIR";
+const FILE: &str = "LEASEHOLD_FILE_";
+
+/// Variables with the addresses of indexes.
+const INDEXES: [&str; 5] =
+    ["UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
+
+/// Settings of `install`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstallSettings {
+    /// What is brought beside the agent.
+    pub bring: Option<Bring>,
+    /// Certificates of this installation, PEM.
+    pub certificates: Option<String>,
+}
+
+/// What can be brought beside the agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bring {
+    /// The static uv.
+    Uv,
+}
+
+/// Settings of `prepare`.
+#[derive(Clone, Debug)]
+pub struct PrepareSettings {
+    /// Where the environment is restored.
+    pub directory: PathBuf,
+    /// Requirements files in order.
+    pub requirements: Vec<String>,
+    /// Files that the job brings along.
+    pub inline: Vec<InlineFile>,
+    /// Where the files are; the working directory when missing.
+    pub files_directory: Option<PathBuf>,
+    /// Which servers uv trusts.
+    pub trust: TrustSettings,
+    /// Longest time from taking the card to the end.
+    pub held: Option<Duration>,
+    /// Where the operator's orders appear.
+    pub lease_directory: Option<PathBuf>,
+    /// Where Python is looked for.
+    pub path: OsString,
+    /// Knows the credentials of the indexes.
+    pub mask: Mask,
+}
+
+/// A file that the job brings along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineFile {
+    /// A plain name.
+    pub name: String,
+    /// Everything in it.
+    pub content: String,
+}
+
+/// The settings of `install`.
+pub fn for_install() -> Result<InstallSettings, BadEnvironment> {
+    install_settings(&read)
+}
+
+/// The settings of `prepare`.
+pub fn for_prepare() -> Result<PrepareSettings, BadEnvironment> {
+    prepare_settings(&read, credentials())
+}
+
+fn install_settings(read: Read<'_>) -> Result<InstallSettings, BadEnvironment> {
+    let bring = match read(BRING) {
+        None => None,
+        Some(value) if value == "uv" => Some(Bring::Uv),
+        Some(value) => return Err(BadEnvironment::Unusable { name: BRING, value, wanted: "uv" }),
+    };
+    Ok(InstallSettings {
+        bring,
+        certificates: optional(read, CA_BUNDLE, "certificates in PEM form")?,
+    })
+}
+
+fn prepare_settings(
+    read: Read<'_>,
+    credentials: Vec<String>,
+) -> Result<PrepareSettings, BadEnvironment> {
+    let requirements: String = required(read, REQUIREMENTS, "names of files, one a line")?;
+    let addresses = INDEXES.into_iter().filter_map(read);
+    let addresses = addresses.filter_map(|value| value.into_string().ok());
+    let secrets: Vec<String> = addresses
+        .flat_map(|value| value.split_whitespace().flat_map(secrets_of).collect::<Vec<_>>())
+        .chain(credentials)
+        .collect();
+    Ok(PrepareSettings {
+        directory: PathBuf::from(required::<String>(read, ENVIRONMENT_DIR, "a directory")?),
+        requirements: requirements
+            .lines()
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+        inline: inline_files(read)?,
+        files_directory: read(FILES_DIR).map(PathBuf::from),
+        trust: trust_settings(read)?,
+        held: optional(read, HELD_SECONDS, "a number of seconds")?.map(Duration::from_secs),
+        lease_directory: read(LEASE_DIR).map(PathBuf::from),
+        path: read("PATH").unwrap_or_default(),
+        mask: Mask::knowing(secrets),
+    })
+}
+
+fn inline_files(read: Read<'_>) -> Result<Vec<InlineFile>, BadEnvironment> {
+    const WANTED: &str = "a plain file name, a line feed and the file's content";
+    let values = (0_u32..).map_while(|number| read(&format!("{FILE}{number}")));
+    values
+        .map(|value| {
+            let unusable =
+                |value: OsString| BadEnvironment::Unusable { name: FILE, value, wanted: WANTED };
+            let text = value.into_string().map_err(unusable)?;
+            let (name, content) = text.split_once('\n').unwrap_or((&text, ""));
+            let is_plain = !name.is_empty() && name != "." && name != ".." && !name.contains('/');
+            if is_plain {
+                Ok(InlineFile { name: name.to_owned(), content: content.to_owned() })
+            } else {
+                Err(unusable(name.into()))
+            }
+        })
+        .collect()
+}
+
+/// Passwords of named indexes, for example `UV_INDEX_TEAM_PASSWORD`.
+fn credentials() -> Vec<String> {
+    let is_password = |name: &str| name.starts_with("UV_INDEX_") && name.ends_with("_PASSWORD");
+    std::env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(is_password))
+        .filter_map(|(_, value)| value.into_string().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
+        let pairs: Vec<(String, OsString)> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
+    }
+
+    const LEAST: [(&str, &str); 2] =
+        [(REQUIREMENTS, "a.txt\n\nb.txt\n"), (ENVIRONMENT_DIR, "/env")];
+
+    #[test]
+    fn files_come_inline_or_from_a_directory() {
+        let pairs =
+            [&LEAST[..], &[("LEASEHOLD_FILE_0", "a.txt\nidna\n"), ("LEASEHOLD_FILE_1", "b.txt")]];
+        let read = prepare_settings(&settings(&pairs.concat()), Vec::new()).unwrap();
+        assert_eq!(read.requirements, ["a.txt", "b.txt"]);
+        let file = |name: &str, content: &str| InlineFile {
+            name: name.to_owned(),
+            content: content.to_owned(),
+        };
+        assert_eq!(read.inline, [file("a.txt", "idna\n"), file("b.txt", "")]);
+        for name in ["../a.txt\nidna", "/etc/passwd\nidna", "..\n", "\nidna"] {
+            let pairs = [&LEAST[..], &[("LEASEHOLD_FILE_0", name)]].concat();
+            let error = prepare_settings(&settings(&pairs), Vec::new()).unwrap_err().to_string();
+            assert!(error.contains(FILE) && error.contains("plain file name"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_needed_is_named() {
+        for (pairs, name) in [(&LEAST[1..], REQUIREMENTS), (&LEAST[..1], ENVIRONMENT_DIR)] {
+            let error = prepare_settings(&settings(pairs), Vec::new()).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        let error = install_settings(&settings(&[(BRING, "pip")])).unwrap_err().to_string();
+        assert!(error.contains("pip") && error.contains("uv"), "{error}");
+    }
+
+    #[test]
+    fn credentials_of_indexes_are_known_to_the_mask() {
+        let indexes = ("UV_INDEX", "https://a:s3cret@host/simple team=https://t0ken@host/simple");
+        let pairs = [&LEAST[..], &[indexes]].concat();
+        let read = prepare_settings(&settings(&pairs), vec!["passw0rd".to_owned()]).unwrap();
+        assert_eq!(read.mask.apply("s3cret t0ken passw0rd a"), "*** *** *** a");
+    }
+}

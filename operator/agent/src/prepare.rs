@@ -1,0 +1,347 @@
+//! `prepare`: restores the Python environment of a job in the user's image. Does I/O.
+//!
+//! ```text
+//! python ──► files ──► venv ──► uv pip install ──► commands ──► last report
+//!    └─ none    └─ problems        └─ failure explained by core
+//! ```
+//!
+//! - [`python`] finds the image's Python and asks it what it sees;
+//! - [`files`] has the requirements files, [`leasehold_core::restore`] looks into them;
+//! - [`uv`] knows how uv is called, [`tool`] calls it and ends it when the pod has to go;
+//! - [`telling`] keeps the report up to date meanwhile;
+//! - [`venv`] joins the environment to the image.
+//!
+//! # Guarantees
+//! - Running again, as after a lost sandbox, makes the environment anew: nothing half-made stays.
+//! - Nothing of the image is changed, and nothing outside the environment's directory is written.
+//! - No secret of an address or a variable of an index is in the log or in a report.
+//!
+//! # Caveats
+//! - uv does not count packages of the image as installed: what the files name is installed beside.
+
+pub mod files;
+pub mod python;
+pub mod telling;
+pub mod tool;
+pub mod uv;
+pub mod venv;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use leasehold_core::{
+    reason::{Finding, Reason},
+    report::{Environment, Report},
+    restore::{Progress, Requirements, failure, gather},
+};
+
+use crate::{
+    REFUSED,
+    clock::{self, NoClock},
+    environment::{
+        BadEnvironment,
+        restore::{self, PrepareSettings},
+    },
+    install::{self, InstallError},
+    notice,
+    run::{
+        ending::{Ending, Stop},
+        ends::Ends,
+        memory,
+        orders::Orders,
+    },
+    termination::TerminationLog,
+    trust,
+};
+use files::Place;
+use python::Python;
+use telling::{Reporter, Tail, at_work};
+use tool::{Caller, Outcome};
+use uv::Uv;
+
+/// Exit code when the pod had to go: as if by SIGTERM.
+const STOPPED: i32 = 143;
+
+/// Why an environment cannot be restored, through a fault of the agent or its node.
+#[derive(Debug, thiserror::Error)]
+pub enum PrepareError {
+    /// The environment cannot be used.
+    #[error(transparent)]
+    Environment(#[from] BadEnvironment),
+    /// What was installed cannot be read, or certificates cannot be written.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// The clock cannot be read.
+    #[error(transparent)]
+    Clock(#[from] NoClock),
+    /// Signals cannot be received.
+    #[error("failed to receive signals")]
+    Signals(#[source] io::Error),
+    /// The container has no working directory.
+    #[error("failed to enter the container's working directory")]
+    WorkingDirectory(#[source] io::Error),
+    /// A program cannot be started.
+    #[error("failed to call {name}")]
+    Call {
+        /// The program.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be read.
+    #[error("failed to read {path}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("failed to write {path}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What an earlier try left cannot be removed.
+    #[error("failed to remove {path}", path = path.display())]
+    Remove {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Why a restore ended early, through no fault of the agent.
+#[derive(Debug)]
+pub enum Interrupted {
+    /// Something is wrong with image, files or indexes.
+    Refused(Finding),
+    /// The pod has to go.
+    Stopped(Stop),
+}
+
+impl From<Finding> for Interrupted {
+    fn from(finding: Finding) -> Self {
+        Self::Refused(finding)
+    }
+}
+
+impl From<Stop> for Interrupted {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
+}
+
+/// Restores the environment and reports it.
+pub fn prepare(log: &mut TerminationLog) -> Result<Report, PrepareError> {
+    // First of all: until then the kernel drops the signals of a PID 1.
+    let signals = tool::receive_signals().map_err(PrepareError::Signals)?;
+    let started = clock::now()?;
+    let settings = restore::for_prepare()?;
+    let own_directory = install::own_directory()?;
+    let held = match settings.held {
+        Some(longest) => Some((install::held_since(&own_directory)?, longest)),
+        None => None,
+    };
+    let ends = Ends { started, runtime: Duration::MAX, held };
+    let caller = Caller::new(signals, Orders::from(settings.lease_directory.clone()), ends);
+    let mut work =
+        Work { settings: &settings, caller, log, started, state: Environment::default() };
+    let result = work.restore(&own_directory);
+    let report = work.conclude(result)?;
+    Ok(report)
+}
+
+struct Work<'a> {
+    settings: &'a PrepareSettings,
+    caller: Caller,
+    log: &'a mut TerminationLog,
+    started: Duration,
+    state: Environment,
+}
+
+/// A result whose failure is the agent's, or one that was interrupted.
+type Step<T> = Result<Result<T, Interrupted>, PrepareError>;
+
+/// Goes on with the value of a [`Step`], or returns its interruption.
+macro_rules! step {
+    ($step:expr) => {
+        match $step? {
+            Ok(value) => value,
+            Err(interrupted) => return Ok(Err(interrupted)),
+        }
+    };
+}
+
+impl Work<'_> {
+    fn restore(&mut self, own_directory: &Path) -> Step<()> {
+        let settings = self.settings;
+        self.report("looking for the image's Python")?;
+        let python = step!(python::find(&self.caller, &settings.path));
+        self.state.python.clone_from(&python.version);
+        let (base, working_directory) = self.directories()?;
+        let mut place = Place::new(base.clone(), working_directory.clone());
+        let requirements = match gather(&settings.requirements, &mut place) {
+            Ok(requirements) => requirements,
+            Err(finding) => return Ok(Err(looked_in(finding, &base).into())),
+        };
+        let environment = settings.directory.as_path();
+        let uv = Uv {
+            file: own_directory.join(install::UV),
+            environment,
+            working_directory: &working_directory,
+            certificates: trust::bundle(&settings.trust, own_directory, &[environment])?,
+        };
+        let venv = venv::of(environment);
+        for leftover in uv.leftovers().iter().chain([&venv]) {
+            remove(leftover)?;
+        }
+        let scratch = uv.scratch();
+        let made = fs::create_dir_all(&scratch);
+        made.map_err(|source| PrepareError::Write { path: scratch, source })?;
+        notice::say(&format!(
+            "restoring {} with Python {} of the image ({})",
+            settings.requirements.join(", "),
+            python.version,
+            python.executable.display()
+        ));
+        step!(self.call(uv.venv(&python), &requirements));
+        venv::link(&venv, &python)?;
+        let files = settings.requirements.iter().map(|name| place.file(name));
+        let installed = step!(self.call(uv.install(files), &requirements));
+        self.state.packages = installed.or(Some(0));
+        tidy_up(&uv, &venv, &python)?;
+        Ok(Ok(()))
+    }
+
+    /// Where the files are, and where paths of packages begin.
+    fn directories(&self) -> Result<(PathBuf, PathBuf), PrepareError> {
+        let here = || std::env::current_dir().map_err(PrepareError::WorkingDirectory);
+        if !self.settings.inline.is_empty() {
+            return Ok((files::write(&self.settings.inline, &self.settings.directory)?, here()?));
+        }
+        let base = self.settings.files_directory.clone().map_or_else(here, Ok)?;
+        Ok((base.clone(), base))
+    }
+
+    /// Calls uv; how many packages it installed.
+    fn call(&mut self, command: Command, requirements: &Requirements) -> Step<Option<u32>> {
+        let kills = memory::oom_kills();
+        let mask = &self.settings.mask;
+        let mut progress = Progress::default();
+        let mut output = Tail::default();
+        let mut reporter = Reporter::new(self.log, self.started, &self.state);
+        let outcome = self.caller.call(command, Duration::MAX, &mut |line| {
+            if let Some(line) = line {
+                let line = mask.apply(line);
+                notice::pass_on(&line);
+                progress.hear(&line);
+                output.push(&line);
+            }
+            reporter.tell(&progress.doing);
+        });
+        let ending = match outcome? {
+            Outcome::Ended(Ending::Code(0)) => return Ok(Ok(progress.installed)),
+            Outcome::Stopped(stop) => return Ok(Err(stop.into())),
+            Outcome::Ended(ending) => Some(ending),
+            Outcome::TooLong => None,
+        };
+        let killed = memory::oom_kills().zip(kills).is_some_and(|(now, before)| now > before);
+        if killed {
+            let words = format!(
+                "the kernel killed a process for memory while the environment was restored ({})",
+                progress.doing
+            );
+            return Ok(Err(Finding::new(Reason::HostOutOfMemory, words).into()));
+        }
+        let mut finding = failure::explain(&output.text, requirements);
+        if let Some(signal @ Ending::Signal(_)) = ending {
+            finding = Finding::new(
+                Reason::RestoreFailed,
+                format!("uv {signal} while {}", progress.doing),
+            );
+        }
+        Ok(Err(finding.into()))
+    }
+
+    fn report(&mut self, doing: &str) -> Result<(), PrepareError> {
+        let now = clock::now()?;
+        self.log.write(&at_work(&self.state, now.saturating_sub(self.started), doing));
+        Ok(())
+    }
+
+    fn conclude(&mut self, result: Step<()>) -> Result<Report, PrepareError> {
+        let took = clock::now()?.saturating_sub(self.started);
+        let report = at_work(&self.state, took, "");
+        let seconds = took.as_secs();
+        let venv = venv::of(&self.settings.directory);
+        Ok(match result? {
+            Ok(()) => {
+                let count = self.state.packages.unwrap_or_default();
+                notice::say(&format!(
+                    "restored: {count} packages added in {seconds}s into {}",
+                    venv.display()
+                ));
+                Report { reason: Some(Reason::Completed), exit_code: Some(0), ..report }
+            }
+            Err(Interrupted::Refused(finding)) => {
+                let evidence = self.settings.mask.apply(&finding.evidence);
+                let finding = Finding { evidence, ..finding };
+                let first = format!("the environment is not restored: {}", finding.reason);
+                let lines: Vec<String> =
+                    std::iter::once(first).chain(notice::told(&finding)).collect();
+                notice::say(&lines.join("\n"));
+                Report {
+                    reason: Some(finding.reason),
+                    exit_code: Some(REFUSED),
+                    evidence: finding.evidence,
+                    ..report
+                }
+            }
+            Err(Interrupted::Stopped(stop)) => {
+                let evidence = format!("{}; the environment was not restored", stop.why);
+                notice::say(&evidence);
+                Report { reason: Some(stop.reason), exit_code: Some(STOPPED), evidence, ..report }
+            }
+        })
+    }
+}
+
+/// What was only for the restore goes, so that the program has the disk.
+fn tidy_up(uv: &Uv<'_>, venv: &Path, python: &Python) -> Result<(), PrepareError> {
+    let adopted = venv::adopt_commands(venv, python)?;
+    let before = clock::now()?;
+    for leftover in &uv.leftovers() {
+        remove(leftover)?;
+    }
+    let took = clock::now()?.saturating_sub(before).as_secs_f32();
+    notice::say(&format!(
+        "{adopted} commands of the image start this environment's Python; cache removed in {took:.1}s"
+    ));
+    Ok(())
+}
+
+/// A file that is missing is missing somewhere.
+fn looked_in(finding: Finding, base: &Path) -> Finding {
+    if finding.reason != Reason::EnvironmentFileMissing {
+        return finding;
+    }
+    let evidence = format!("{}; looked in {}", finding.evidence, base.display());
+    Finding { evidence, ..finding }
+}
+
+/// Removes a file or a directory with everything in it; what is not there is removed already.
+fn remove(path: &Path) -> Result<(), PrepareError> {
+    match fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(PrepareError::Remove { path: path.to_owned(), source }),
+    }
+}

@@ -1,0 +1,252 @@
+//! `prepare` with the real uv and this machine's Python, against indexes on this machine only.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops where it is wrong")]
+
+mod agent;
+mod index;
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+
+use agent::{Agent, Seen, file};
+use index::{Answer, Index, wheel};
+use leasehold_core::{reason::Reason, report::Stage};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+/// A pod: an installed agent with uv beside it, and a directory for the environment.
+struct Pod {
+    place: TempDir,
+    uv: String,
+}
+
+/// `None`, said aloud, without uv or Python.
+fn a_pod() -> Option<Pod> {
+    let uv = agent::uv()?;
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("wheels")).unwrap();
+    Some(Pod { place, uv })
+}
+
+impl Pod {
+    fn path(&self, name: &str) -> String {
+        self.place.path().join(name).display().to_string()
+    }
+
+    fn installed(&self, call: &[&str]) -> Agent {
+        Agent::called(call)
+            .installed_beside(Path::new(&self.uv))
+            .with("LEASEHOLD_ENVIRONMENT_DIR", &self.path("environment"))
+    }
+
+    /// `prepare` of inline files, with the pod's directory of wheels as the only index.
+    fn prepares(&self, files: &[(&str, &str)]) -> Agent {
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        let mut agent = self
+            .installed(&["prepare"])
+            .with("UV_DEFAULT_INDEX", &format!("file://{}", self.path("wheels")))
+            .with("LEASEHOLD_REQUIREMENTS", &names.join("\n"));
+        for (number, (name, text)) in files.iter().enumerate() {
+            agent = agent.with(&format!("LEASEHOLD_FILE_{number}"), &format!("{name}\n{text}"));
+        }
+        agent
+    }
+
+    fn runs(&self, words: &[&str]) -> Seen {
+        self.installed(&[&["run", "--"], words].concat()).ends()
+    }
+
+    fn wheel(&self, name: &str, version: &str) {
+        wheel(&self.place.path().join("wheels"), name, version);
+    }
+}
+
+fn refused(seen: &Seen, reason: Reason, words: &[&str]) {
+    assert_eq!((seen.code, seen.report.reason), (Some(1), Some(reason)), "{seen:?}");
+    assert_eq!(seen.report.stage, Stage::Prepare);
+    for word in words {
+        assert!(seen.report.evidence.contains(word), "{word}: {seen:?}");
+    }
+    assert!(seen.stderr_text().contains(reason.cure()), "{seen:?}");
+}
+
+#[test]
+fn an_environment_is_restored_and_the_program_runs_in_it() {
+    let Some(pod) = a_pod() else { return };
+    pod.wheel("first", "1.0");
+    pod.wheel("second", "2.0");
+    let files = [("a.txt", "first>=1\n-r b.txt\n"), ("b.txt", "second==2.0 # pinned\n")];
+    let venv = pod.path("environment/venv");
+    // What a killed try leaves is in the way of nothing.
+    fs::create_dir_all(&venv).unwrap();
+    fs::write(Path::new(&venv).join("pyvenv.cfg"), "half").unwrap();
+    for _again in 0..2 {
+        let seen = pod.prepares(&files).ends();
+        assert_eq!((seen.code, seen.report.reason), (Some(0), Some(Reason::Completed)), "{seen:?}");
+        let environment = seen.report.environment.clone().unwrap();
+        assert_eq!((environment.python.starts_with("3."), environment.packages), (true, Some(2)));
+        assert!(seen.stderr_text().contains("\n + second==2.0\n"), "{seen:?}");
+        assert!(!Path::new(&pod.path("environment/cache")).exists());
+    }
+    let program = "import first, second, sys, os; print(first.VERSION, second.VERSION, sys.prefix, os.environ['VIRTUAL_ENV'])";
+    let seen = pod.runs(&["python3", "-c", program]);
+    assert_eq!(seen.stdout_text(), format!("1.0 2.0 {venv} {venv}\n"), "{seen:?}");
+    let seen = pod.runs(&["first-command"]);
+    assert_eq!(seen.stdout_text(), "first 1.0\n", "{seen:?}");
+    let script = format!("#!/usr/bin/env python3\n{program}\n");
+    let seen = pod.installed(&["run", "--script", &script]).with("PYTHONHOME", "/nowhere").ends();
+    assert!(seen.stdout_text().starts_with("1.0 2.0 "), "{seen:?}");
+}
+
+#[test]
+fn the_images_packages_are_seen_also_those_of_a_virtual_environment() {
+    let Some(pod) = a_pod() else { return };
+    pod.wheel("first", "1.0");
+    pod.wheel("second", "2.0");
+    assert_eq!(pod.prepares(&[("a.txt", "first\n")]).ends().code, Some(0));
+    // The restored environment is the image's Python of another pod.
+    let Some(other) = a_pod() else { return };
+    other.wheel("second", "2.0");
+    let path = format!("{}:/usr/bin:/bin", pod.path("environment/venv/bin"));
+    let seen = other.prepares(&[("b.txt", "second\n")]).with("PATH", &path).ends();
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    let seen = other.runs(&["python", "-c", "import first, second; print(first.VERSION)"]);
+    assert_eq!(seen.stdout_text(), "1.0\n", "{seen:?}");
+    // The other one's command now starts the new environment's Python.
+    let command = fs::read_to_string(other.path("environment/venv/bin/first-command")).unwrap();
+    assert!(command.starts_with(&format!("#!{}", other.path("environment/venv"))), "{command}");
+}
+
+#[test]
+fn an_externally_managed_python_is_left_alone() {
+    let managed = fs::read_dir("/usr/lib").unwrap().flatten().any(|entry| {
+        entry.file_name().display().to_string().starts_with("python3")
+            && entry.path().join("EXTERNALLY-MANAGED").exists()
+    });
+    if !managed {
+        eprintln!("SKIPPED: needs a Python in /usr that is externally managed");
+        return;
+    }
+    let Some(pod) = a_pod() else { return };
+    pod.wheel("first", "1.0");
+    let seen = pod
+        .prepares(&[("a.txt", "first\n")])
+        .with("PATH", "/usr/bin:/bin")
+        .with("UV_SYSTEM_PYTHON", "1")
+        .with("VIRTUAL_ENV", "/nowhere")
+        .ends();
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+}
+
+#[test]
+fn an_image_without_python_is_refused_at_once() {
+    let Some(pod) = a_pod() else { return };
+    let seen = pod.prepares(&[("a.txt", "first\n")]).with("PATH", "/nowhere").ends();
+    refused(&seen, Reason::NoPythonInImage, &["/nowhere"]);
+    let old = tempfile::tempdir().unwrap();
+    file(old.path(), "python3", "#!/no/such/loader\n", 0o755);
+    file(
+        old.path(),
+        "python",
+        "#!/bin/sh\necho 'leasehold-python {\"version\": \"2.7.18\", \"executable\": \"\", \"scripts\": \"/\", \"is_virtual\": false, \"sees_base\": true, \"packages\": []}'\n",
+        0o755,
+    );
+    let path = old.path().display().to_string();
+    let seen = pod.prepares(&[("a.txt", "first\n")]).with("PATH", &path).ends();
+    refused(&seen, Reason::NoPythonInImage, &["python3 cannot be started", "is Python 2.7.18"]);
+}
+
+#[test]
+fn files_that_cannot_be_restored_are_told_with_their_lines() {
+    let Some(pod) = a_pod() else { return };
+    pod.wheel("first", "1.0");
+    for (text, reason, words) in [
+        ("first\n-r more.txt\n", Reason::EnvironmentFileMissing, ["a.txt:2", "environment/files"]),
+        ("first\nsecond ==\n", Reason::RequirementsInvalid, ["a.txt:2: `second ==`", "version"]),
+        ("first\n--frob\n", Reason::RequirementsInvalid, ["a.txt:2: `--frob`", "Unexpected"]),
+        ("-e /home/dev/proj", Reason::RequirementsNotPortable, ["a.txt:1", "not in the pod"]),
+        ("first\nthird\n", Reason::PackageNotFound, ["a.txt:2: `third`", "no index has third"]),
+        ("first==9\n", Reason::RequirementsConflict, ["first==9", "no version"]),
+    ] {
+        let seen = pod.prepares(&[("a.txt", text)]).ends();
+        refused(&seen, reason, &words);
+    }
+    let seen = pod
+        .prepares(&[])
+        .with("LEASEHOLD_REQUIREMENTS", "r.txt")
+        .with("LEASEHOLD_FILES_DIR", &pod.path("code"));
+    refused(&seen.ends(), Reason::EnvironmentFileMissing, &["r.txt", &pod.path("code")]);
+}
+
+#[test]
+fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
+    let Some(pod) = a_pod() else { return };
+    for (answer, reason, words) in [
+        (Answer::Status("401 Unauthorized"), Reason::IndexRefused, "401"),
+        (Answer::Status("403 Forbidden"), Reason::IndexRefused, "403"),
+        (Answer::Status("404 Not Found"), Reason::PackageNotFound, "a.txt:1"),
+        (Answer::Status("503 Service Unavailable"), Reason::IndexUnreachable, "503"),
+        (Answer::Nothing, Reason::IndexUnreachable, "timed out"),
+    ] {
+        let index = Index::that_answers(answer);
+        let address = index.address("user:s3cret-word@");
+        let seen = pod
+            .prepares(&[("a.txt", &format!("first\n--extra-index-url {address}\n"))])
+            .with("UV_DEFAULT_INDEX", &address)
+            .with("UV_HTTP_RETRIES", "1")
+            .with("UV_HTTP_TIMEOUT", "1")
+            .ends();
+        refused(&seen, reason, &[words]);
+        let told = format!("{} {}", seen.stderr_text(), seen.report.evidence);
+        assert!(!told.contains("s3cret"), "{told}");
+    }
+}
+
+#[test]
+fn a_stop_ends_uv_at_once() {
+    let Some(pod) = a_pod() else { return };
+    let index = Index::that_answers(Answer::Nothing);
+    let agent = pod.prepares(&[("a.txt", "first\n")]).with("UV_DEFAULT_INDEX", &index.address(""));
+    let running = agent.starts();
+    let working = running.report_that(|report| report.evidence == "resolving");
+    assert_eq!((working.stage, working.reason), (Stage::Prepare, None));
+    index.was_asked();
+    running.signal(Signal::SIGTERM);
+    let seen = running.ends();
+    assert_eq!((seen.code, seen.report.reason), (Some(143), Some(Reason::PodDeleted)), "{seen:?}");
+    assert!(seen.took < Duration::from_secs(20), "{seen:?}");
+}
+
+#[test]
+fn uv_is_brought_when_asked_for_and_its_absence_is_the_agents_failure() {
+    let Some(pod) = a_pod() else { return };
+    let bin = pod.path("bin");
+    let uv = Path::new(&bin).join("uv");
+    let seen = Agent::called(&["install", &bin]).ends();
+    assert_eq!((seen.code, uv.exists()), (Some(0), false), "{seen:?}");
+    if !Path::new("/usr/bin/uv").exists() {
+        let seen = Agent::called(&["install", &bin]).with("LEASEHOLD_BRING", "uv").ends();
+        assert_eq!((seen.code, seen.report.reason), (Some(125), Some(Reason::AgentFailed)));
+        assert!(seen.report.evidence.contains("/usr/bin/uv"), "{seen:?}");
+    }
+    let seen = pod.installed(&["install", &bin]).with("LEASEHOLD_BRING", "uv").ends();
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    let (copy, original) = (fs::metadata(&uv).unwrap(), fs::metadata(&pod.uv).unwrap());
+    assert_eq!((copy.len(), copy.permissions().mode() & 0o777), (original.len(), 0o755));
+}
+
+#[test]
+fn the_program_trusts_image_and_installation() {
+    let Some(pod) = a_pod() else { return };
+    let image = file(pod.place.path(), "image.crt", "IMAGE\n", 0o644);
+    let show =
+        "import os; print(open(os.environ['PIP_CERT']).read(), os.environ['CURL_CA_BUNDLE'])";
+    let mut agent = pod
+        .installed(&["run", "--", "python3", "-c", show])
+        .with("LEASEHOLD_CA_BUNDLE", "OURS\n")
+        .with("CURL_CA_BUNDLE", "mine")
+        .with("SSL_CERT_FILE", &image);
+    for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE"] {
+        agent = agent.without(name);
+    }
+    let seen = agent.ends();
+    assert_eq!(seen.stdout_text(), "IMAGE\nOURS\n mine\n", "{seen:?}");
+}
