@@ -18,6 +18,10 @@
 //!
 //! # Caveats
 //! - uv does not count packages of the image as installed: what the files name is installed beside.
+//! - A program that is called by the path of the image's Python, not by its name, does not see the
+//!   environment.
+//! - Without certificates of the installation uv trusts those that it was built with, and not the
+//!   image's: many images have outdated ones. `UV_SYSTEM_CERTS=1` in the job changes that.
 
 pub mod files;
 pub mod python;

@@ -204,15 +204,20 @@ fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
 fn a_stop_ends_uv_at_once() {
     let Some(pod) = a_pod() else { return };
     let index = Index::that_answers(Answer::Nothing);
-    let agent = pod.prepares(&[("a.txt", "first\n")]).with("UV_DEFAULT_INDEX", &index.address(""));
-    let running = agent.starts();
-    let working = running.report_that(|report| report.evidence == "resolving");
-    assert_eq!((working.stage, working.reason), (Stage::Prepare, None));
-    index.was_asked();
-    running.signal(Signal::SIGTERM);
-    let seen = running.ends();
-    assert_eq!((seen.code, seen.report.reason), (Some(143), Some(Reason::PodDeleted)), "{seen:?}");
-    assert!(seen.took < Duration::from_secs(20), "{seen:?}");
+    let prepares =
+        || pod.prepares(&[("a.txt", "first\n")]).with("UV_DEFAULT_INDEX", &index.address(""));
+    for agent in [Some(prepares()), prepares().in_its_own_namespace()].into_iter().flatten() {
+        let orders = agent.orders();
+        let running = agent.starts();
+        let working = running.report_that(|report| report.evidence == "resolving");
+        assert_eq!((working.stage, working.reason), (Stage::Prepare, None));
+        index.was_asked();
+        fs::write(orders.join("stop"), "Stopped").unwrap();
+        running.signal(Signal::SIGTERM);
+        let seen = running.ends();
+        assert_eq!((seen.code, seen.report.reason), (Some(143), Some(Reason::Stopped)), "{seen:?}");
+        assert!(seen.took < Duration::from_secs(20), "{seen:?}");
+    }
 }
 
 #[test]

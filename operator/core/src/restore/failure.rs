@@ -219,10 +219,16 @@ fn build(said: &Said) -> Option<Finding> {
 /// The last lines of the innermost cause, which of a build are its output's.
 fn ends_of(said: &Said, count: usize) -> String {
     let lines = said.chain.last().map(String::as_str).unwrap_or_default();
-    let lines: Vec<&str> = lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&str> =
+        lines.lines().map(str::trim).filter(|line| says_something(line)).collect();
     let from = lines.len().saturating_sub(count);
     let words: Vec<String> = lines.iter().skip(from).map(|line| shortened(line)).collect();
     words.join(" | ")
+}
+
+/// Neither an empty line nor the marks under a line of a traceback.
+fn says_something(line: &str) -> bool {
+    line.contains(|letter| !matches!(letter, '^' | '~' | ' '))
 }
 
 fn no_solution(said: &Said, requirements: &Requirements) -> Option<Finding> {

@@ -272,6 +272,8 @@ error: Failed to build `pycocotools==2.0.0`
          Traceback (most recent call last):
            File \"<string>\", line 2, in <module>
          error: Connection refused
+           exec(code, locals())  # noqa: S102
+           ^^^^^^^^^^^^^~~~~^^^^
          ModuleNotFoundError: No module named 'Cython'
 
 hint: This error likely indicates that `pycocotools@2.0.0` depends on `Cython`, but doesn't declare it as a build dependency. If `pycocotools` is a first-party package, consider adding `Cython` to its `build-system.requires`. Otherwise, either add it to your `pyproject.toml` under:
@@ -281,7 +283,9 @@ pycocotools = [\"Cython\"]
 
 or `uv pip install Cython` into the environment and re-run with `--no-build-isolation`.",
                 Reason::PackageBuildFailed,
-                &["pycocotools==2.0.0 cannot be built: ", "No module named 'Cython'"],
+                &[
+                    "pycocotools==2.0.0 cannot be built: error: Connection refused | exec(code, locals())  # noqa: S102 | ModuleNotFoundError: No module named 'Cython'",
+                ],
             ),
             (
                 "error: Failed to download `idna==3.4`
