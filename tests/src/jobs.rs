@@ -172,6 +172,22 @@ pub fn until_no_pod_is_left(stage: &Stage, namespace: &str, limit: Duration) {
     });
 }
 
+/// Waits until no pod of a namespace runs or waits to end.
+pub fn until_no_pod_runs(stage: &Stage, namespace: &str, limit: Duration) {
+    wait_for(&format!("no pod runs in {namespace}"), limit, || {
+        let pods = stage.playground.list(namespace, "pods").map_err(|error| error.to_string())?;
+        let phase = |pod: &serde_json::Value| {
+            pod.pointer("/status/phase").and_then(|phase| phase.as_str()).map(str::to_owned)
+        };
+        let live: Vec<_> = pods
+            .iter()
+            .filter_map(phase)
+            .filter(|phase| !matches!(phase.as_str(), "Succeeded" | "Failed"))
+            .collect();
+        if live.is_empty() { Ok(()) } else { Err(format!("{live:?}")) }
+    });
+}
+
 /// Seconds from the program's start to the end of its lease, by the kubelet's stamps; -1 when it
 /// never ran.
 #[must_use]

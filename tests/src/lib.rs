@@ -2,9 +2,11 @@
 //! waiting for what shall come true.
 //!
 //! [`playground`] starts and stops control planes, [`operator`] starts and kills the operator,
-//! [`waiting`] waits, [`program`] runs programs, [`suite`] runs the tests of one level, [`environment`] says where
+//! [`waiting`] waits, [`disturbance`] hangs and kills, [`program`] runs programs, [`suite`] runs the
+//! tests of one level, [`environment`] says where
 //! everything lies.
 
+pub mod disturbance;
 pub mod environment;
 pub mod jobs;
 pub mod operator;

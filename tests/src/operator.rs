@@ -25,13 +25,28 @@ impl Operator {
     /// # Errors
     /// An account that is not there, or a program that does not start.
     pub fn start(playground: &Playground) -> Result<Self, Box<dyn std::error::Error>> {
+        Self::start_with(playground, "")
+    }
+
+    /// Starts it with these lines beside the settings of the playground.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        playground: &Playground,
+        more: &str,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let settings = playground.directory().join("operator-settings.yaml");
+        // A cluster that is not our playground has none.
+        let given = std::fs::read_to_string(playground.directory().join("settings.yaml"));
+        std::fs::write(&settings, given.unwrap_or_default() + more)?;
         let kubeconfig = playground.directory().join("operator.kubeconfig");
         std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;
         let log = playground.directory().join("operator.log");
         let mut command = Command::new(&playground.environment().operator);
         let (variable, mark) = playground.mark()?;
         command.env(variable, mark);
-        let child = spawn(command, &kubeconfig, &log)?;
+        let child = spawn(command, &kubeconfig, &settings, &log)?;
         Ok(Self { child, log, ends_with_us: true })
     }
 
@@ -72,11 +87,18 @@ impl Drop for Operator {
     }
 }
 
-fn spawn(mut command: Command, kubeconfig: &Path, log: &Path) -> std::io::Result<Child> {
+fn spawn(
+    mut command: Command,
+    kubeconfig: &Path,
+    settings: &Path,
+    log: &Path,
+) -> std::io::Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
     command
         .args(["run", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
         .arg(kubeconfig)
+        .arg("--settings")
+        .arg(settings)
         .env("RUST_LOG", "info,leasehold=debug")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

@@ -270,33 +270,8 @@ impl Playground {
         Ok(("LEASEHOLD_PLAYGROUND", id.unwrap_or_default()))
     }
 
-    /// Kills every process of the playground without a chance to clean up, and tells how many.
-    ///
-    /// # Errors
-    /// A status that cannot be read.
-    pub fn kill_all(&self) -> Result<usize, Failure> {
-        let status = self.status()?;
-        let processes: Vec<u64> = processes(&status).map(|(_, process)| process).collect();
-        // Killing one may end another before its turn.
-        let _ = signal("-KILL", &processes);
-        Ok(processes.len())
-    }
-
-    /// Makes the API server hang: it answers nobody, but closes no connection.
-    ///
-    /// # Errors
-    /// A status that cannot be read, or a process that cannot be signalled.
-    pub fn hang_api_server(&self) -> Result<HangingApiServer, Failure> {
-        let status = self.status()?;
-        let processes: Vec<u64> = processes(&status)
-            .filter(|(name, _)| *name == "kube-apiserver")
-            .map(|(_, process)| process)
-            .collect();
-        signal("-STOP", &processes)?;
-        Ok(HangingApiServer { processes })
-    }
-
-    fn status(&self) -> Result<Value, Failure> {
+    /// What its processes are and whether they run.
+    pub(crate) fn status(&self) -> Result<Value, Failure> {
         let status = self.ask(&["status", "-o", "json"])?;
         serde_json::from_str(&status).map_err(|error| Failure {
             doing: "read the status".to_owned(),
@@ -342,31 +317,6 @@ impl Drop for Playground {
 /// What starting said; beside the folder, which must be new.
 fn log_of_up(directory: &Path) -> PathBuf {
     directory.with_extension("up.log")
-}
-
-/// An API server that hangs; it goes on when this is dropped.
-#[derive(Debug)]
-pub struct HangingApiServer {
-    processes: Vec<u64>,
-}
-
-impl Drop for HangingApiServer {
-    fn drop(&mut self) {
-        // A process that is gone is told by whoever asks the API server next.
-        let _ = signal("-CONT", &self.processes);
-    }
-}
-
-/// Names and numbers of the processes in a status.
-fn processes(status: &Value) -> impl Iterator<Item = (&str, u64)> {
-    let all = status.get("status").and_then(Value::as_array).into_iter().flatten();
-    all.filter_map(|process| Some((process.get("name")?.as_str()?, process.get("pid")?.as_u64()?)))
-}
-
-fn signal(signal: &str, processes: &[u64]) -> Result<(), Failure> {
-    let mut kill = Command::new("kill");
-    kill.arg(signal).args(processes.iter().map(u64::to_string));
-    answer(&mut kill, "", "signal the playground's processes").map(|_| ())
 }
 
 /// The project's folder.

@@ -21,7 +21,7 @@ use crate::supply::GPU_RESOURCE;
 /// Where the agent lies in every container.
 const AGENT_DIR: &str = "/leasehold/bin";
 /// Where the operator's orders appear.
-const LEASE_DIR: &str = "/leasehold/lease";
+pub(super) const LEASE_DIR: &str = "/leasehold/lease";
 /// From the end of the grace period until the kubelet kills the agent too.
 const REPORT_SECONDS: i64 = 10;
 

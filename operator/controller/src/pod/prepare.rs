@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 use leasehold_core::{plan::PodPlan, pod::container};
 use leasehold_crds::{GpuJobSpec, Settings, desire::file_names, job::Environment};
 
-use super::build::{mount, variable, with_cards};
+use super::build::{LEASE_DIR, mount, variable, with_cards};
 
 /// Where the restored environment lies, for `prepare` and the program.
 const ENVIRONMENT_DIR: &str = "/leasehold/environment";
@@ -52,6 +52,7 @@ pub(super) fn prepare(spec: &GpuJobSpec, plan: &PodPlan, settings: &Settings) ->
     }
     let mut env = vec![
         variable("LEASEHOLD_ENVIRONMENT_DIR", ENVIRONMENT_DIR),
+        variable("LEASEHOLD_LEASE_DIR", LEASE_DIR),
         variable("LEASEHOLD_REQUIREMENTS", literal(&file_names(environment).join("\n"))),
     ];
     env.extend(files(environment, spec.working_dir.as_deref()));

@@ -137,8 +137,9 @@ fn an_environment_is_prepared_from_its_files_alone() {
             })
             .collect::<Vec<_>>()
     };
-    let [dir, index, extra, own] = [
+    let [dir, orders, index, extra, own] = [
         "LEASEHOLD_ENVIRONMENT_DIR=/leasehold/environment",
+        "LEASEHOLD_LEASE_DIR=/leasehold/lease",
         "UV_DEFAULT_INDEX=https://mirror/simple",
         "UV_INDEX=https://a/simple https://b/simple",
         "TOKEN=t",
@@ -157,7 +158,7 @@ fn an_environment_is_prepared_from_its_files_alone() {
             ],
         ),
     ] {
-        let expected = [&[dir], given, &[index, extra, own]].concat();
+        let expected = [&[dir, orders], given, &[index, extra, own]].concat();
         assert_eq!(env(environment.clone()), expected, "{environment}");
     }
 }
