@@ -59,7 +59,7 @@ playground-down: ## take it down and make sure that nothing is left
 	@if [ -d $(PLAYGROUND_DIR) ]; then \
 	  $(with_setup) $(call need,LEASEHOLD_PLAYGROUND,the playground) \
 	  "$$LEASEHOLD_PLAYGROUND" down --dir $(PLAYGROUND_DIR); \
-	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR) $${LEASEHOLD_PACKAGES:+--packages "$$LEASEHOLD_PACKAGES"}; \
+	  "$$LEASEHOLD_PLAYGROUND" leftovers --dir $(PLAYGROUND_DIR); \
 	  rm -rf $(PLAYGROUND_DIR) $(PLAYGROUND_DIR).up.log; \
 	fi
 

@@ -9,15 +9,15 @@ import (
 	"syscall"
 
 	"leasehold.dev/playground/internal/controlplane"
+	"leasehold.dev/playground/internal/dns"
 	"leasehold.dev/playground/internal/network"
 	"leasehold.dev/playground/internal/simulated"
 )
 
-// gatewaySettings are for all nodes of one playground.
 type gatewaySettings struct {
-	Processes []int  `json:"processes"`
-	Listen    string `json:"listen"`
-	Target    string `json:"target"`
+	Router int    `json:"router"`
+	Listen string `json:"listen"`
+	Target string `json:"target"`
 }
 
 func runGateway(file string) error {
@@ -25,11 +25,23 @@ func runGateway(file string) error {
 	if err := readJSON(file, &settings); err != nil {
 		return err
 	}
-	failed := make(chan error)
-	for _, pid := range settings.Processes {
-		go func() { failed <- network.Gateway(pid, settings.Listen, settings.Target) }()
+	return network.Gateway(settings.Router, settings.Listen, settings.Target)
+}
+
+func runDNS(file string) error {
+	var settings dns.Settings
+	if err := readJSON(file, &settings); err != nil {
+		return err
 	}
-	return <-failed
+	return settings.Serve()
+}
+
+func runRouter(file string) error {
+	var router network.Router
+	if err := readJSON(file, &router); err != nil {
+		return err
+	}
+	return router.Hold()
 }
 
 type simulatedSettings struct {

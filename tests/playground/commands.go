@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"leasehold.dev/playground/internal/network"
 	"leasehold.dev/playground/internal/place"
 )
 
@@ -41,7 +40,7 @@ func upCommand() *cobra.Command {
 	flags.StringVar(&options.driver, "driver", usualDriver, "simulated driver and its newest CUDA")
 	flags.StringVar(&options.packages, "packages", "", "root of unpacked distribution packages with containerd, runc and CNI plugins")
 	flags.StringArrayVar(&options.images, "image", nil, "image archive to load into every real node; repeatable")
-	flags.BoolVar(&options.audit, "audit", false, "write audit.log at level Metadata")
+	flags.StringArrayVar(&options.audit, "audit", nil, "user whose requests are written to audit.log; repeatable")
 	return command
 }
 
@@ -51,14 +50,13 @@ func directoryFlag(command *cobra.Command, directory *string) *cobra.Command {
 }
 
 func downCommand() *cobra.Command {
-	var directory, packages string
+	var directory string
 	var keep bool
 	command := directoryFlag(&cobra.Command{
 		Use: "down", Short: "End a playground and delete its directory", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return down(directory, packages, keep) },
+		RunE: func(*cobra.Command, []string) error { return down(directory, keep) },
 	}, &directory)
 	command.Flags().BoolVar(&keep, "keep", false, "keep the logs")
-	command.Flags().StringVar(&packages, "packages", "", "where iptables is when the directory is already gone")
 	return command
 }
 
@@ -95,7 +93,7 @@ func loadImageCommand() *cobra.Command {
 }
 
 func leftoversCommand() *cobra.Command {
-	var directory, id, packages string
+	var directory, id string
 	command := directoryFlag(&cobra.Command{
 		Use: "leftovers", Short: "List what the machine has of a playground; exit 1 if there is anything", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -106,10 +104,7 @@ func leftoversCommand() *cobra.Command {
 					return err
 				}
 			}
-			if record, _, err := at.Read(); err == nil {
-				packages = firstOf(packages, record.Packages)
-			}
-			found := leftovers(at, network.Iptables{Packages: packages})
+			found := leftovers(at)
 			for _, each := range found {
 				fmt.Println(each)
 			}
@@ -120,7 +115,6 @@ func leftoversCommand() *cobra.Command {
 		},
 	}, &directory)
 	command.Flags().StringVar(&id, "id", "", "id of the playground, instead of its directory")
-	command.Flags().StringVar(&packages, "packages", "", "where iptables is when the directory is already gone")
 	return command
 }
 

@@ -19,7 +19,7 @@ import (
 
 // down ends everything, from the record and from what the id finds, so that it
 // also works after an interrupted `up` and after any number of kills.
-func down(directory, packages string, keep bool) error {
+func down(directory string, keep bool) error {
 	at, err := place.At(directory)
 	if err != nil {
 		return err
@@ -29,7 +29,6 @@ func down(directory, packages string, keep bool) error {
 		// A damaged record must not keep what it recorded alive.
 		fmt.Fprintln(os.Stderr, "warning:", err)
 	}
-	iptables := network.Iptables{Packages: firstOf(packages, record.Packages)}
 	var nodes []process.Identity
 	for _, node := range record.Nodes {
 		nodes = append(nodes, node.Init)
@@ -44,11 +43,11 @@ func down(directory, packages string, keep bool) error {
 		}
 		process.Stop(left, 0)
 	}
-	failures := []error{unmount(at), network.Remove(iptables, at.ID), cgroup.Remove(at.ID)}
+	failures := []error{unmount(at), network.Remove(at.ID), cgroup.Remove(at.ID)}
 	if exists || err != nil {
 		failures = append(failures, clear(at, keep))
 	}
-	if left := leftovers(at, iptables); len(left) > 0 {
+	if left := leftovers(at); len(left) > 0 {
 		failures = append(failures, fmt.Errorf("still there: %s", strings.Join(left, ", ")))
 	}
 	return errors.Join(failures...)
@@ -129,7 +128,7 @@ func unmount(at place.Place) error {
 
 // leftovers describes everything of the playground that the machine still has,
 // whether it should or not.
-func leftovers(at place.Place, iptables network.Iptables) []string {
+func leftovers(at place.Place) []string {
 	var found []string
 	for _, identity := range processes(at) {
 		found = append(found, fmt.Sprintf("process %d (%s)", identity.PID, identity.Name))
@@ -139,12 +138,6 @@ func leftovers(at place.Place, iptables network.Iptables) []string {
 	}
 	for _, name := range network.Interfaces(at.ID) {
 		found = append(found, "interface "+name)
-	}
-	for _, rule := range network.Rules(iptables, at.ID) {
-		found = append(found, "iptables rule "+rule)
-	}
-	for _, name := range globs("/run/netns/*" + at.ID + "*") {
-		found = append(found, "network namespace "+name)
 	}
 	for _, group := range cgroup.Groups(at.ID) {
 		found = append(found, "control group "+group)

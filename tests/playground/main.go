@@ -2,7 +2,7 @@
 // real nodes with simulated GPUs on one machine, for tests and demos.
 //
 // It is one program under many names: `playground kube-apiserver ...` is the
-// API server. Read next: up.go, down.go, commands.go.
+// API server. Read next: up.go, connect.go, down.go, commands.go.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
@@ -77,12 +78,18 @@ func component(name string) func() int {
 		return run(func() *cobra.Command { return scheduler.NewSchedulerCommand() })
 	case "kubelet":
 		return run(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) })
+	case "kube-proxy":
+		return run(proxy.NewProxyCommand)
 	case "kubectl":
 		return run(kubectl.NewDefaultKubectlCommand)
 	case "node-init":
 		return inside(node.Init)
 	case "device-plugin":
 		return inside(node.ServePlugin)
+	case "router":
+		return inside(runRouter)
+	case "coredns":
+		return inside(runDNS)
 	case "gateway":
 		return inside(runGateway)
 	case "simulated-nodes":

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"leasehold.dev/playground/internal/card"
 	"leasehold.dev/playground/internal/cgroup"
 	"leasehold.dev/playground/internal/controlplane"
+	"leasehold.dev/playground/internal/installation"
 	"leasehold.dev/playground/internal/network"
 	"leasehold.dev/playground/internal/node"
 	"leasehold.dev/playground/internal/place"
@@ -28,8 +28,7 @@ import (
 type upOptions struct {
 	directory, cards, simulatedCards, catalog, driver, packages string
 	nodes, simulated                                            int
-	images                                                      []string
-	audit                                                       bool
+	images, audit                                               []string
 }
 
 // starting is what the steps of `up` share.
@@ -39,7 +38,8 @@ type starting struct {
 	binary      string
 	environment []string
 	block       network.Block
-	links       []network.Link
+	router      int
+	resolver    string
 	real, fake  []simulated.Node
 	server      string
 	port        int
@@ -58,7 +58,7 @@ func up(ctx context.Context, options upOptions) error {
 		name string
 		run  func(context.Context) error
 	}{
-		{"network", s.claimNetwork}, {"control plane", s.startControlPlane}, {"simulated nodes", s.startSimulated},
+		{"processes", s.joinGroup}, {"network", s.startNetwork}, {"control plane", s.startControlPlane}, {"settings", s.writeSettings}, {"simulated nodes", s.startSimulated}, {"way to the control plane", s.startServices},
 		{"real nodes", s.startReal}, {"ready", s.waitForNodes}, {"images", s.loadImages},
 	} {
 		if err := step.run(ctx); err != nil {
@@ -98,7 +98,7 @@ func (s *starting) prepare() (bool, error) {
 	if entries, err := os.ReadDir(s.place.Directory); err == nil && len(entries) > 0 {
 		return false, fmt.Errorf("%s is not empty and not a playground: `down` would delete it, so choose an empty or new directory", s.place.Directory)
 	}
-	if left := leftovers(s.place, network.Iptables{Packages: s.packages}); len(left) > 0 {
+	if left := leftovers(s.place); len(left) > 0 {
 		return false, fmt.Errorf("an earlier playground in %s left %d things (%s, ...): run `playground down --dir %s` first", s.place.Directory, len(left), left[0], s.place.Directory)
 	}
 	if s.binary, err = os.Executable(); err != nil {
@@ -176,33 +176,22 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-func (s *starting) claimNetwork(context.Context) error {
-	if s.nodes == 0 {
+// joinGroup lets all processes be found again by their control group.
+func (s *starting) joinGroup(context.Context) error {
+	if os.Geteuid() != 0 {
 		return nil
 	}
-	var err error
-	if s.block, s.links, err = network.Claim(s.place.ID, s.nodes); err != nil {
-		return err
-	}
-	if err := network.Masquerade(network.Iptables{Packages: s.packages}, s.place.ID, s.block); err != nil {
-		s.say("warning: pods will not reach outside: %v", err)
-	}
-	if err := network.Forward(s.links); err != nil {
-		s.say("warning: pods will not reach outside: %v", err)
+	group := cgroup.Root(s.place.ID) + "/control-plane"
+	// Only for finding the processes again, so one hierarchy is enough.
+	if err := cgroup.Create(group, "pids"); err != nil {
+		s.say("warning: processes are found by their environment only: %v", err)
+	} else {
+		s.environment = []string{groupVariable + "=" + group}
 	}
 	return nil
 }
 
 func (s *starting) startControlPlane(ctx context.Context) error {
-	if os.Geteuid() == 0 {
-		group := cgroup.Root(s.place.ID) + "/control-plane"
-		// Only for finding the processes again, so one hierarchy is enough.
-		if err := cgroup.Create(group, "pids"); err != nil {
-			s.say("warning: processes are found by their environment only: %v", err)
-		} else {
-			s.environment = []string{groupVariable + "=" + group}
-		}
-	}
 	var err error
 	if s.credentials, err = controlplane.NewCredentials(s.place, s.block.Advertise()); err != nil {
 		return err
@@ -222,21 +211,28 @@ func (s *starting) startControlPlane(ctx context.Context) error {
 }
 
 // background starts a part of the playground with a file of settings.
-func (s *starting) background(name string, settings any) error {
+func (s *starting) background(command process.Command, settings any) (pid int, err error) {
+	name := command.Name
 	content, err := json.MarshalIndent(settings, "", "  ")
 	if err != nil {
-		return fmt.Errorf("failed to encode the settings of %s: %w", name, err)
+		return 0, fmt.Errorf("failed to encode the settings of %s: %w", name, err)
 	}
 	if err := s.place.Write(content, 0o600, name+".json"); err != nil {
-		return err
+		return 0, err
 	}
-	identity, err := process.Start(process.Command{
-		Name: name, Path: s.binary, Arguments: []string{name, s.place.Path(name + ".json")}, Environment: s.environment, Log: s.place.Log(name),
-	}, s.place.ID)
+	command.Path, command.Arguments = s.binary, []string{name, s.place.Path(name + ".json")}
+	return s.record(command)
+}
+
+// record starts a process and keeps in mind that it runs.
+func (s *starting) record(command process.Command) (pid int, err error) {
+	command.Environment = append(command.Environment, s.environment...)
+	command.Log = s.place.Log(command.Name)
+	identity, err := process.Start(command, s.place.ID)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return s.place.Change(func(r *place.Record) { r.Processes = append(r.Processes, identity) })
+	return identity.PID, s.place.Change(func(r *place.Record) { r.Processes = append(r.Processes, identity) })
 }
 
 func (s *starting) startSimulated(context.Context) error {
@@ -246,7 +242,7 @@ func (s *starting) startSimulated(context.Context) error {
 	if err := s.credentials.WriteKubeconfig(s.server, "playground:simulated-nodes", []string{"system:masters"}, "pki", "simulated-nodes.kubeconfig"); err != nil {
 		return err
 	}
-	if err := s.background("simulated-nodes", simulatedSettings{Kubeconfig: s.place.Path("pki", "simulated-nodes.kubeconfig"), Nodes: s.fake}); err != nil {
+	if _, err := s.background(process.Command{Name: "simulated-nodes"}, simulatedSettings{Kubeconfig: s.place.Path("pki", "simulated-nodes.kubeconfig"), Nodes: s.fake}); err != nil {
 		return err
 	}
 	return s.place.Change(func(r *place.Record) {
@@ -256,23 +252,30 @@ func (s *starting) startSimulated(context.Context) error {
 	})
 }
 
+// writeSettings is for an operator that runs here.
+func (s *starting) writeSettings(context.Context) error {
+	settings, err := installation.Settings()
+	if err != nil {
+		return err
+	}
+	return s.place.Write(settings, 0o644, "settings.yaml")
+}
+
 func (s *starting) startReal(context.Context) error {
 	if s.nodes == 0 {
 		return nil
 	}
-	gateway := gatewaySettings{Listen: net.JoinHostPort(s.block.Advertise().String(), fmt.Sprint(s.port)), Target: fmt.Sprintf("127.0.0.1:%d", s.port)}
 	for index, wanted := range s.real {
 		created, err := node.Create(node.Request{
-			Name: wanted.Name, Place: s.place, Binary: s.binary, Packages: s.packages, Link: s.links[index],
-			Advertise: s.block.Advertise(), Port: s.port, Inventory: wanted.Inventory,
+			Name: wanted.Name, Place: s.place, Binary: s.binary, Packages: s.packages, Number: index + 1, Block: s.block,
+			Router: s.router, Resolver: s.resolver, Port: s.port, Inventory: wanted.Inventory,
 		}, s.credentials)
 		if err != nil {
 			return err
 		}
-		gateway.Processes = append(gateway.Processes, created.Init.PID)
 		s.say("started %s: %s, pods %s, %d cards", created.Name, created.Address, created.Pods, len(wanted.Inventory.Cards))
 	}
-	return s.background("gateway", gateway)
+	return nil
 }
 
 // waitForNodes waits until every node is ready, its cards are offered, and a
@@ -303,6 +306,9 @@ func (s *starting) waitForNodes(ctx context.Context) error {
 func (s *starting) notReady(ctx context.Context) string {
 	if _, err := s.client.CoreV1().ServiceAccounts("default").Get(ctx, "default", meta.GetOptions{}); err != nil {
 		return fmt.Sprintf("the default service account is missing: %v", err)
+	}
+	if waiting := s.dnsNotReady(); waiting != "" {
+		return waiting
 	}
 	for _, wanted := range append(s.real, s.fake...) {
 		found, err := s.client.CoreV1().Nodes().Get(ctx, wanted.Name, meta.GetOptions{})

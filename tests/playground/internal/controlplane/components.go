@@ -3,6 +3,7 @@ package controlplane
 import (
 	"fmt"
 	"net"
+	"strings"
 
 	"leasehold.dev/playground/internal/place"
 )
@@ -49,7 +50,7 @@ func etcdArguments(at place.Place, p ports) []string {
 	}
 }
 
-func apiserverArguments(at place.Place, p ports, advertise net.IP, audit bool) []string {
+func apiserverArguments(at place.Place, p ports, advertise net.IP, audit []string) []string {
 	arguments := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", p.apiserver),
 		"--advertise-address=" + advertise.String(),
@@ -76,18 +77,21 @@ func apiserverArguments(at place.Place, p ports, advertise net.IP, audit bool) [
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--anonymous-auth=false", "--allow-privileged=true", "--profiling=false",
 	}
-	if audit {
+	if len(audit) > 0 {
 		arguments = append(arguments,
 			"--audit-policy-file="+at.Path("audit-policy.yaml"), "--audit-log-path="+at.Path("audit.log"))
 	}
 	return arguments
 }
 
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+// auditPolicy says who did what with which result, without contents.
+func auditPolicy(users []string) []byte {
+	return fmt.Appendf(nil, `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
-rules: [{level: Metadata}]
-`
+rules: [{level: Metadata, users: [%s]}, {level: None}]
+`, strings.Join(users, ", "))
+}
 
 func controllerManagerArguments(at place.Place, p ports) []string {
 	kubeconfig := at.Path("pki", "controller-manager.kubeconfig")

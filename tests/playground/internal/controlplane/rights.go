@@ -15,13 +15,21 @@ import (
 const kubeletClient = "playground:kube-apiserver"
 
 func grant(ctx context.Context, client kubernetes.Interface) error {
-	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: kubeletClient},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
-		Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: kubeletClient}},
-	}, meta.CreateOptions{})
-	if err != nil && !errors.IsAlreadyExists(err) {
+	if err := bind(ctx, client, kubeletClient, "system:kubelet-api-admin"); err != nil {
 		return fmt.Errorf("failed to let the API server talk to kubelets: %w", err)
 	}
 	return nil
+}
+
+// bind gives a user a role in the whole cluster.
+func bind(ctx context.Context, client kubernetes.Interface, user, role string) error {
+	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: user},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: rbac.UserKind, Name: user}},
+	}, meta.CreateOptions{})
+	if errors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }

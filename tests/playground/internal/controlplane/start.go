@@ -24,7 +24,8 @@ type Settings struct {
 	Advertise net.IP
 	// Environment is given to every component.
 	Environment []string
-	Audit       bool
+	// Audit names users whose requests are written to audit.log.
+	Audit []string
 }
 
 // attempts bounds how often ports are chosen anew: another program can take a
@@ -39,6 +40,10 @@ var errPortTaken = errors.New("a chosen port was taken meanwhile")
 // Start brings the control plane up and waits until it serves. It returns the
 // URL of the API server.
 func Start(ctx context.Context, settings Settings, credentials *Credentials) (server string, port int, err error) {
+	before, _, err := settings.Place.Read()
+	if err != nil {
+		return "", 0, err
+	}
 	for range attempts {
 		server, port, err = start(ctx, settings, credentials)
 		if !errors.Is(err, errPortTaken) {
@@ -48,11 +53,11 @@ func Start(ctx context.Context, settings Settings, credentials *Credentials) (se
 		if readErr != nil {
 			return "", 0, readErr
 		}
-		process.Stop(record.Processes, 5*time.Second)
+		process.Stop(record.Processes[len(before.Processes):], 5*time.Second)
 		if err := os.RemoveAll(settings.Place.Path("etcd")); err != nil {
 			return "", 0, fmt.Errorf("failed to clear etcd for another attempt: %w", err)
 		}
-		if err := settings.Place.Change(func(r *place.Record) { r.Processes = nil }); err != nil {
+		if err := settings.Place.Change(func(r *place.Record) { r.Processes = before.Processes }); err != nil {
 			return "", 0, err
 		}
 	}
@@ -66,7 +71,7 @@ func start(ctx context.Context, settings Settings, credentials *Credentials) (st
 		return "", 0, err
 	}
 	server := fmt.Sprintf("https://127.0.0.1:%d", p.apiserver)
-	if err := writeConfiguration(at, server, credentials); err != nil {
+	if err := writeConfiguration(at, server, credentials, settings.Audit); err != nil {
 		return "", 0, err
 	}
 	run := func(name string, arguments []string) (process.Identity, error) {
@@ -116,7 +121,7 @@ func start(ctx context.Context, settings Settings, credentials *Credentials) (st
 	return server, p.apiserver, grant(ctx, client)
 }
 
-func writeConfiguration(at place.Place, server string, credentials *Credentials) error {
+func writeConfiguration(at place.Place, server string, credentials *Credentials, audit []string) error {
 	for _, wanted := range []struct {
 		user   string
 		groups []string
@@ -130,7 +135,7 @@ func writeConfiguration(at place.Place, server string, credentials *Credentials)
 			return err
 		}
 	}
-	if err := at.Write([]byte(auditPolicy), 0o644, "audit-policy.yaml"); err != nil {
+	if err := at.Write(auditPolicy(audit), 0o644, "audit-policy.yaml"); err != nil {
 		return err
 	}
 	return at.Write(schedulerConfiguration(at), 0o644, "scheduler.yaml")

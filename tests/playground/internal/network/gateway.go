@@ -13,17 +13,17 @@ import (
 
 // Gateway forwards what arrives at listen inside the network namespace of the
 // process to target on the host, for as long as it can. The API server thereby
-// listens on the host's loopback only and is still reachable in the node.
+// listens on the host's loopback only and is still reachable in nodes and pods.
 func Gateway(pid int, listen, target string) error {
 	var listener net.Listener
 	var err error
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		// The address is there as soon as the node has set up its network.
+		// The address is there as soon as the router has set up its network.
 		if listener, err = listenIn(pid, listen); err == nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("failed to listen on %s in the node of process %d: %w", listen, pid, err)
+			return fmt.Errorf("failed to listen on %s in the router (process %d): %w", listen, pid, err)
 		}
 	}
 	for {

@@ -1,16 +1,24 @@
-// Package network gives real nodes addresses on the host: one veth pair per
-// node, a route to its pods and one masquerade rule per playground. Node
-// namespaces need no cleaning of their own, they end with their processes.
+// Package network connects real nodes with each other, with the host and with
+// what the host reaches.
+//
+// Every playground has a router: a network namespace that knows the way to all
+// nodes and pods. The host has one link to it and one route; nothing else of
+// the host is changed. What leaves the playground goes through a program that
+// opens the connections anew as a process of the host, so pods reach what the
+// host reaches, and the host needs neither address translation nor forwarding.
+//
+//	host ── router ── node-1 ── pods
+//	          │   └── node-2 ── pods
+//	        outside
+//
+// This file has the addresses; router.go and outside.go the two processes,
+// gateway.go the way to the API server, programs.go the packages' programs.
 package network
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,42 +30,50 @@ const (
 	blocks    = 32
 	blockBits = 20
 	// MaxNodes is how many pod ranges of 256 addresses a block has, less one
-	// for the links of the nodes.
-	MaxNodes = 15
+	// for the links and one for the way outside.
+	MaxNodes = 14
+	// uplink is the number of the link to the host, outside of the range of
+	// addresses that stand for what is outside.
+	uplink, outside = 15, 15
+	// MTU is large because connections end at the border of the playground:
+	// what leaves it is cut to size by the host.
+	MTU = 65520
 )
+
+var mtu = strconv.Itoa(MTU)
 
 // Block is the addresses of one playground.
 type Block int
 
-// Link is how one node is connected.
+// Link is how one node, or the host, is connected to the router.
 type Link struct {
-	// Host is the interface on the host, Peer the end that goes to the node.
-	Host, Peer string
-	// HostAddress and Address are the two ends of the link.
-	HostAddress, Address net.IP
-	Pods                 *net.IPNet
-	MTU                  int
+	// Gateway is the router's end, Address the other one.
+	Gateway, Address net.IP
 }
 
-// Advertise is the address at which the API server is found inside nodes and
-// pods; it does not exist on the host.
+// Advertise is the router's own address: the API server is found there inside
+// nodes and pods, and so is the cluster's DNS.
 func (b Block) Advertise() net.IP { return b.address(1) }
 
 // Range is the whole block.
-func (b Block) Range() *net.IPNet {
-	return &net.IPNet{IP: b.address(0), Mask: net.CIDRMask(blockBits, 32)}
-}
+func (b Block) Range() *net.IPNet { return b.network(0, blockBits) }
+
+// Pods is the range of the pods on node number 1, 2, ...
+func (b Block) Pods(number int) *net.IPNet { return b.network(number*256, 24) }
+
+// Outside is the range that stands for everything outside.
+func (b Block) Outside() *net.IPNet { return b.network(outside*256, 24) }
+
+// Resolver is where the host's own resolver is found from inside.
+func (b Block) Resolver() net.IP { return b.address(outside*256 + 3) }
 
 // Link is the connection of node number 1, 2, ...
-func (b Block) Link(playground string, number int) Link {
-	return Link{
-		Host:        fmt.Sprintf("%sn%d", prefix(playground), number),
-		Peer:        fmt.Sprintf("%sp%d", prefix(playground), number),
-		HostAddress: b.address(number*4 + 1),
-		Address:     b.address(number*4 + 2),
-		Pods:        &net.IPNet{IP: b.address(number * 256), Mask: net.CIDRMask(24, 32)},
-		MTU:         mtu(),
-	}
+func (b Block) Link(number int) Link {
+	return Link{Gateway: b.address(number*4 + 1), Address: b.address(number*4 + 2)}
+}
+
+func (b Block) network(offset, bits int) *net.IPNet {
+	return &net.IPNet{IP: b.address(offset), Mask: net.CIDRMask(bits, 32)}
 }
 
 func (b Block) address(offset int) net.IP {
@@ -65,39 +81,33 @@ func (b Block) address(offset int) net.IP {
 	return net.IPv4(byte(value>>24), byte(value>>16), byte(value>>8), byte(value)).To4()
 }
 
-// prefix starts the names of all interfaces of a playground.
+// prefix starts the names of all interfaces of a playground on the host.
 func prefix(playground string) string { return "lh" + playground }
 
-// Claim finds a free block and creates the links of the nodes in it. Two
-// playgrounds that start together are kept apart by a lock on a directory that
-// every machine has.
-func Claim(playground string, nodes int) (Block, []Link, error) {
+// Claim finds a free block and takes it by giving the host an address in it.
+// Two playgrounds that start together are kept apart by a lock on a directory
+// that every machine has.
+func Claim(playground string) (Block, error) {
 	lock, err := locked()
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
 	defer lock.Close()
 	block, err := freeBlock()
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	var links []Link
-	for number := 1; number <= nodes; number++ {
-		link := block.Link(playground, number)
-		for _, arguments := range [][]string{
-			{"link", "add", link.Host, "mtu", strconv.Itoa(link.MTU), "type", "veth", "peer", "name", link.Peer, "mtu", strconv.Itoa(link.MTU)},
-			{"address", "add", link.HostAddress.String() + "/30", "dev", link.Host},
-			{"link", "set", link.Host, "up"},
-			{"route", "add", link.Pods.String(), "via", link.Address.String(), "dev", link.Host},
-		} {
-			if err := IP(arguments...); err != nil {
-				return 0, nil, err
-			}
-		}
-		links = append(links, link)
-	}
-	return block, links, nil
+	host := prefix(playground) + "h"
+	return block, each(IP, [][]string{
+		{"link", "add", host, "mtu", mtu, "type", "veth", "peer", "name", routerEnd(playground), "mtu", mtu},
+		{"address", "add", block.Link(uplink).Address.String() + "/30", "dev", host},
+		{"link", "set", host, "up"},
+		{"route", "add", block.Range().String(), "via", block.Link(uplink).Gateway.String(), "dev", host},
+	})
 }
+
+// routerEnd is the end of the host's link that goes to the router.
+func routerEnd(playground string) string { return prefix(playground) + "r" }
 
 // locked holds the lock until it is closed.
 func locked() (*os.File, error) {
@@ -131,32 +141,15 @@ func freeBlock() (Block, error) {
 	return 0, fmt.Errorf("all %d address blocks of 198.18.0.0/15 are in use on this machine: take a playground down", blocks)
 }
 
-// Masquerade lets pods reach what the host reaches.
-func Masquerade(iptables Iptables, playground string, block Block) error {
-	own := block.Range().String()
-	return iptables.run("-w", "-t", "nat", "-A", "POSTROUTING", "-s", own, "!", "-d", own,
-		"-m", "comment", "--comment", comment(playground), "-j", "MASQUERADE")
-}
-
-func comment(playground string) string { return "leasehold-" + playground }
-
-// Remove deletes the interfaces and rules of a playground.
-func Remove(iptables Iptables, playground string) error {
-	var failures []error
+// Remove deletes the playground's interfaces on the host; routes go with them.
+func Remove(playground string) error {
 	for _, name := range Interfaces(playground) {
 		// One end of a pair takes the other with it.
 		if err := IP("link", "delete", name); err != nil && exists(name) {
-			failures = append(failures, err)
+			return err
 		}
 	}
-	for _, rule := range Rules(iptables, playground) {
-		arguments := append([]string{"-w", "-t", "nat", "-D"}, strings.Fields(strings.TrimPrefix(rule, "-A "))...)
-		failures = append(failures, iptables.run(arguments...))
-	}
-	if os.Geteuid() == 0 {
-		failures = append(failures, stopForwarding())
-	}
-	return errors.Join(failures...)
+	return nil
 }
 
 // Interfaces lists the playground's interfaces on the host.
@@ -179,89 +172,4 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// Rules lists the playground's NAT rules; none when iptables cannot be run,
-// since then none was made.
-func Rules(iptables Iptables, playground string) []string {
-	output, err := iptables.command("-w", "-t", "nat", "-S", "POSTROUTING").Output()
-	if err != nil {
-		return nil
-	}
-	var rules []string
-	for line := range strings.Lines(string(output)) {
-		if strings.Contains(line, comment(playground)) {
-			rules = append(rules, strings.TrimSpace(line))
-		}
-	}
-	return rules
-}
-
-// IP runs iproute2.
-func IP(arguments ...string) error { return run(exec.Command("ip", arguments...)) }
-
-// Iptables is an iptables from unpacked packages, or the host's when empty.
-type Iptables struct{ Packages string }
-
-func (i Iptables) run(arguments ...string) error { return run(i.command(arguments...)) }
-
-func (i Iptables) command(arguments ...string) *exec.Cmd {
-	if i.Packages == "" {
-		return exec.Command("iptables", arguments...)
-	}
-	command := exec.Command(i.program("iptables"), arguments...)
-	command.Env = append(os.Environ(), Libraries(i.Packages)...)
-	return command
-}
-
-// program is the variant that the package root was set up for; packages that
-// were only unpacked lack that link, and distributions prefer nft.
-func (i Iptables) program(name string) string {
-	chosen := filepath.Join(i.Packages, "usr/sbin", name)
-	if _, err := os.Stat(chosen); err == nil {
-		return chosen
-	}
-	return filepath.Join(i.Packages, "usr/sbin", strings.Replace(name, "tables", "tables-nft", 1))
-}
-
-// Link makes the plain names of iptables in a directory of programs.
-func (i Iptables) Link(directory string) error {
-	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return fmt.Errorf("failed to make %s: %w", directory, err)
-	}
-	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
-		if err := os.Symlink(i.program(name), filepath.Join(directory, name)); err != nil {
-			return fmt.Errorf("failed to link %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// Libraries is the environment that runs programs of an unpacked package root.
-func Libraries(packages string) []string {
-	var directories []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu*", "lib/*-linux-gnu*"} {
-		found, _ := filepath.Glob(filepath.Join(packages, pattern))
-		directories = append(directories, found...)
-	}
-	environment := []string{"LD_LIBRARY_PATH=" + strings.Join(directories, ":")}
-	if found, _ := filepath.Glob(filepath.Join(packages, "usr/lib/*-linux-gnu*/xtables")); len(found) > 0 {
-		environment = append(environment, "XTABLES_LIBDIR="+found[0])
-	}
-	return environment
-}
-
-func run(command *exec.Cmd) error {
-	output, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("failed to run %s: %w: %s", strings.Join(command.Args, " "), err, bytes.TrimSpace(output))
-	}
-	return nil
-}
-
-// mtu is that of the interface with the default route, so that packets of pods
-// fit where the host's do.
-func mtu() int {
-	if device, err := net.InterfaceByName(outerInterface()); err == nil {
-		return device.MTU
-	}
-	return 1500
-}
+func process(pid int) string { return strconv.Itoa(pid) }

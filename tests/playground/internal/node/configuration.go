@@ -1,6 +1,11 @@
 package node
 
-import "fmt"
+import (
+	"fmt"
+
+	"leasehold.dev/playground/internal/controlplane"
+	"leasehold.dev/playground/internal/network"
+)
 
 const (
 	containerdSocket = "/run/containerd/containerd.sock"
@@ -36,8 +41,8 @@ disabled_plugins = [
 `, containerdSocket, pauseImage, s.Packages+"/usr/sbin/runc", s.Packages+"/usr/lib/cni", s.path("cni"))
 }
 
-// The bridge does not masquerade: the host knows a route to the pods, so their
-// own addresses are seen everywhere up to the host's masquerade rule.
+// The bridge does not masquerade: the router knows the way to the pods, so their
+// own addresses are seen everywhere up to the way outside.
 func (s Specification) bridge() []byte {
 	return fmt.Appendf(nil, `{
   "cniVersion": "1.0.0",
@@ -50,7 +55,7 @@ func (s Specification) bridge() []byte {
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
-`, s.MTU, s.Pods)
+`, network.MTU, s.Pods)
 }
 
 // localStorageCapacityIsolation is off because the device of the root file
@@ -75,7 +80,8 @@ localStorageCapacityIsolation: false
 makeIPTablesUtilChains: false
 resolvConf: %[7]q
 volumePluginDir: %[8]q
-clusterDNS: []
+clusterDNS: [%[9]q]
+clusterDomain: cluster.local
 serializeImagePulls: false
 registryPullQPS: 0
 eventRecordQPS: 0
@@ -89,5 +95,19 @@ evictionHard: {memory.available: "100Mi", nodefs.available: "1%%", imagefs.avail
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 `, s.Address, authority, s.path("kubelet.crt"), s.path("kubelet.key"), containerdSocket, s.cgroup(),
-		s.path("resolv.conf"), s.path("volume-plugins"))
+		s.path("resolv.conf"), s.path("volume-plugins"), controlplane.DNSAddress)
+}
+
+// The limits on tracked connections are the host's to set. A pod's own address
+// is seen by the pods that it talks to, also through a Service.
+func (s Specification) proxy() []byte {
+	return fmt.Appendf(nil, `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: iptables
+hostnameOverride: %q
+clientConnection: {kubeconfig: %q}
+clusterCIDR: %q
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+iptables: {localhostNodePorts: false, minSyncPeriod: 100ms}
+`, s.Name, s.path("kube-proxy.kubeconfig"), s.Cluster)
 }

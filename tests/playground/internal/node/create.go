@@ -1,5 +1,5 @@
-// Package node makes real nodes: kubelet, containerd, runc and CNI from
-// unpacked distribution packages, in namespaces of their own.
+// Package node makes real nodes: kubelet, kube-proxy, and containerd, runc and
+// CNI from unpacked distribution packages, in namespaces of their own.
 //
 // create.go writes a node's files and starts it from the host; init.go is the
 // first process inside and supervises the rest; configuration.go has the files;
@@ -12,7 +12,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,23 +32,26 @@ type Specification struct {
 	Directory  string   `json:"directory"`
 	Binary     string   `json:"binary"`
 	Packages   string   `json:"packages"`
-	Peer       string   `json:"peer"`
 	Address    string   `json:"address"`
 	Gateway    string   `json:"gateway"`
 	Pods       string   `json:"pods"`
-	Advertise  string   `json:"advertise"`
-	MTU        int      `json:"mtu"`
+	Cluster    string   `json:"cluster"`
 	Labels     []string `json:"labels"`
 }
 
 // Request is one node to create.
 type Request struct {
-	Name      string
-	Place     place.Place
-	Binary    string
-	Packages  string
-	Link      network.Link
-	Advertise net.IP
+	Name     string
+	Place    place.Place
+	Binary   string
+	Packages string
+	// Number is its place in the network, 1, 2, ...
+	Number int
+	Block  network.Block
+	// Router is the process whose network namespace is the router's.
+	Router int
+	// Resolver is the address that names are asked at.
+	Resolver string
 	// Port of the API server, the same inside and outside.
 	Port      int
 	Inventory card.Inventory
@@ -93,8 +95,8 @@ func Create(request Request, credentials *controlplane.Credentials) (place.Node,
 	at, name := request.Place, request.Name
 	specification := Specification{
 		Name: name, Playground: at.ID, Directory: at.Node(name), Binary: request.Binary, Packages: request.Packages,
-		Peer: request.Link.Peer, Address: request.Link.Address.String(), Gateway: request.Link.HostAddress.String(),
-		Pods: request.Link.Pods.String(), Advertise: request.Advertise.String(), MTU: request.Link.MTU,
+		Address: request.link().Address.String(), Gateway: request.link().Gateway.String(), Pods: request.Block.Pods(request.Number).String(),
+		Cluster: request.Block.Range().String(),
 	}
 	for label, value := range request.Inventory.Labels() {
 		specification.Labels = append(specification.Labels, label+"="+value)
@@ -115,16 +117,18 @@ func Create(request Request, credentials *controlplane.Credentials) (place.Node,
 	}
 	node := place.Node{
 		Name: name, Address: specification.Address, Pods: specification.Pods, Init: identity,
-		Scenario: at.Node(name, "scenario.json"), Interface: request.Link.Host,
+		Scenario: at.Node(name, "scenario.json"),
 	}
 	if err := at.Change(func(r *place.Record) { r.Nodes = append(r.Nodes, node) }); err != nil {
 		return place.Node{}, err
 	}
-	if err := network.IP("link", "set", request.Link.Peer, "netns", fmt.Sprint(identity.PID)); err != nil {
+	if err := network.ConnectNode(request.Block, request.Number, request.Router, identity.PID); err != nil {
 		return place.Node{}, fmt.Errorf("node %s, see %s: %w", name, at.Log(name), err)
 	}
 	return node, nil
 }
+
+func (r Request) link() network.Link { return r.Block.Link(r.Number) }
 
 func (s Specification) cgroup() string { return cgroup.Root(s.Playground) + "/" + s.Name }
 
@@ -134,11 +138,14 @@ func (s Specification) path(elements ...string) string {
 
 func writeFiles(request Request, specification Specification, credentials *controlplane.Credentials) error {
 	at, name := request.Place, request.Name
-	server := fmt.Sprintf("https://%s:%d", request.Advertise, request.Port)
+	server := fmt.Sprintf("https://%s:%d", request.Block.Advertise(), request.Port)
 	if err := credentials.WriteKubeconfig(server, "system:node:"+name, []string{"system:nodes"}, "nodes", name, "kubeconfig"); err != nil {
 		return err
 	}
-	if err := credentials.WriteKubelet(name, request.Link.Address, "nodes", name); err != nil {
+	if err := credentials.WriteKubeconfig(server, "system:kube-proxy", nil, "nodes", name, "kube-proxy.kubeconfig"); err != nil {
+		return err
+	}
+	if err := credentials.WriteKubelet(name, request.link().Address, "nodes", name); err != nil {
 		return err
 	}
 	inventory, err := json.MarshalIndent(request.Inventory, "", "  ")
@@ -149,15 +156,15 @@ func writeFiles(request Request, specification Specification, credentials *contr
 	if err != nil {
 		return fmt.Errorf("failed to encode node %s: %w", name, err)
 	}
-	// The node has its own /run, where this may be a link to.
-	resolver, err := os.ReadFile("/etc/resolv.conf")
+	resolver, err := network.ResolverConfiguration(request.Resolver)
 	if err != nil {
-		return fmt.Errorf("failed to read the resolver configuration: %w", err)
+		return err
 	}
 	for file, content := range map[string][]byte{
 		"node.json":              encoded,
 		"resolv.conf":            resolver,
 		"kubelet.yaml":           specification.kubelet(at.Path("pki", "cluster-ca.crt")),
+		"kube-proxy.yaml":        specification.proxy(),
 		"containerd.toml":        specification.containerd(),
 		"cni/10-bridge.conflist": specification.bridge(),
 		"gpu/cards.json":         inventory,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"net"
 	"os"
@@ -38,6 +39,9 @@ func Init(file string) error {
 	if err := s.mounts(); err != nil {
 		return err
 	}
+	if err := s.resolver(); err != nil {
+		return err
+	}
 	if err := s.connect(); err != nil {
 		return err
 	}
@@ -51,6 +55,7 @@ func Init(file string) error {
 	}
 	for _, component := range []component{
 		{"device-plugin", s.Binary, []string{"device-plugin", s.Directory}, s.path("log", "device-plugin.log")},
+		{"kube-proxy", s.Binary, []string{"kube-proxy", "--config=" + s.path("kube-proxy.yaml")}, s.path("log", "kube-proxy.log")},
 		{"kubelet", s.Binary, append([]string{"kubelet"}, s.kubeletArguments()...), s.path("log", "kubelet.log")},
 	} {
 		if err := supervisor.start(component); err != nil {
@@ -112,20 +117,43 @@ func (s Specification) mounts() error {
 	return nil
 }
 
+// resolver makes the node's programs ask where its pods ask.
+func (s Specification) resolver() error {
+	const file = "/etc/resolv.conf"
+	// It may be a link to a file in /run, which the node has its own of.
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		target, err := os.Readlink(file)
+		if err != nil {
+			return fmt.Errorf("failed to read %s: %w", file, err)
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join("/etc", target)
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return fmt.Errorf("failed to make the directory of %s: %w", target, err)
+		}
+		if err := os.WriteFile(target, nil, 0o644); err != nil {
+			return fmt.Errorf("failed to make %s: %w", target, err)
+		}
+	}
+	if err := unix.Mount(s.path("resolv.conf"), file, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("failed to mount %s: %w", file, err)
+	}
+	return nil
+}
+
 // connect waits for the node's end of its link and sets the network up.
 func (s Specification) connect() error {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := net.InterfaceByName(s.Peer); err == nil {
+		if _, err := net.InterfaceByName("eth0"); err == nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			return errors.New("the link to the host did not arrive")
+			return errors.New("the link to the router did not arrive")
 		}
 	}
 	for _, arguments := range [][]string{
 		{"link", "set", "lo", "up"},
-		{"address", "add", s.Advertise + "/32", "dev", "lo"},
-		{"link", "set", s.Peer, "name", "eth0"},
 		{"address", "add", s.Address + "/30", "dev", "eth0"},
 		{"link", "set", "eth0", "up"},
 		{"route", "add", "default", "via", s.Gateway},
@@ -134,10 +162,12 @@ func (s Specification) connect() error {
 			return err
 		}
 	}
-	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
-		return fmt.Errorf("failed to let the node forward packets of pods: %w", err)
+	// Without it an answer from a pod of the same node would not come back
+	// through the address of the Service.
+	if err := network.Set("bridge/bridge-nf-call-iptables", "1"); err != nil {
+		log.Printf("pods may not reach Services on their own node: %v", err)
 	}
-	return nil
+	return network.Set("ipv4/ip_forward", "1")
 }
 
 // bringPause imports the sandbox image, so that no registry is needed.

@@ -39,12 +39,11 @@ type Record struct {
 
 // Node is one real node.
 type Node struct {
-	Name      string           `json:"name"`
-	Address   string           `json:"address"`
-	Pods      string           `json:"pods"`
-	Scenario  string           `json:"scenario"`
-	Interface string           `json:"interface"`
-	Init      process.Identity `json:"init"`
+	Name     string           `json:"name"`
+	Address  string           `json:"address"`
+	Pods     string           `json:"pods"`
+	Scenario string           `json:"scenario"`
+	Init     process.Identity `json:"init"`
 }
 
 // At names the place of a directory, which need not exist.

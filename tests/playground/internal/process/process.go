@@ -40,6 +40,9 @@ type Command struct {
 	Log string
 	// Namespaces are clone flags.
 	Namespaces uintptr
+	// Network is the process whose network namespace the command runs in; 0 is
+	// the starter's.
+	Network int
 }
 
 // Start runs the command in a session of its own, so that it survives its
@@ -50,7 +53,12 @@ func Start(command Command, playground string) (Identity, error) {
 		return Identity{}, fmt.Errorf("failed to open the log of %s: %w", command.Name, err)
 	}
 	defer log.Close()
-	child := exec.Command(command.Path, command.Arguments...)
+	path, arguments := command.Path, command.Arguments
+	if command.Network != 0 {
+		// It becomes the command, so that the process id is the command's.
+		path, arguments = "nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", command.Network), command.Path}, arguments...)
+	}
+	child := exec.Command(path, arguments...)
 	child.Env = append(append(os.Environ(), Mark+"="+playground), command.Environment...)
 	child.Stdout, child.Stderr = log, log
 	child.Dir = "/"
