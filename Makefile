@@ -120,4 +120,9 @@ generated: ## generated files are what `make generate` writes
 .PHONY: agent
 agent: ## the static agent and its image
 	@$(with_setup) RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile agent --target x86_64-unknown-linux-gnu -p leasehold-agent --locked; \
-	tests/setup/agent-image "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/agent/leasehold-agent" >/dev/null
+	tests/setup/program-image agent "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/agent/leasehold-agent" >/dev/null
+
+.PHONY: operator
+operator: ## the static operator and its image
+	@$(with_setup) RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile operator --target x86_64-unknown-linux-gnu -p leasehold --locked; \
+	tests/setup/program-image operator "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/operator/leasehold" >/dev/null

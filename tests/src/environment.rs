@@ -16,6 +16,8 @@ pub struct Environment {
     pub base_image: Option<PathBuf>,
     /// The agent's image; needed for real nodes.
     pub agent_image: Option<PathBuf>,
+    /// The operator's image; needed where it runs in the cluster.
+    pub operator_image: Option<PathBuf>,
     /// The agent's program, as it is in the image.
     pub agent: Option<PathBuf>,
     /// The folder for everything that is kept.
@@ -45,6 +47,7 @@ impl Environment {
             packages: path("LEASEHOLD_PACKAGES"),
             base_image: path("LEASEHOLD_BASE_IMAGE"),
             agent_image: path("LEASEHOLD_AGENT_IMAGE"),
+            operator_image: path("LEASEHOLD_OPERATOR_IMAGE"),
             agent: path("LEASEHOLD_AGENT"),
             cache: needed("LEASEHOLD_CACHE")?,
         })

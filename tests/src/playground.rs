@@ -13,6 +13,8 @@ use crate::{
     program::{Failure, answer, run},
 };
 
+/// The operator's account, whose requests are in the audit log.
+pub const OPERATOR: &str = "system:serviceaccount:leasehold-system:leasehold";
 /// The name under which the agent's image is loaded.
 pub const AGENT_IMAGE: &str = "leasehold.local/agent:test";
 /// Names of images in `examples/` for which the base image stands in where no registry is
@@ -62,6 +64,7 @@ impl Playground {
         command.args(["--nodes", &shape.real_nodes.to_string()]);
         command.args(["--simulated-nodes", &shape.simulated_nodes.to_string()]);
         command.args(["--cards", shape.cards]);
+        command.args(["--audit", OPERATOR]);
         command.arg("--catalog").arg(project().join("operator/core/data/cards.csv"));
         if shape.real_nodes > 0 {
             command
@@ -119,11 +122,19 @@ impl Playground {
 
     /// The base image under the names that examples use.
     fn stand_in(&self) -> Result<(), Failure> {
-        let Some(image) = self.environment.base_image.clone() else {
-            return Ok(());
-        };
-        let image = image.to_string_lossy().into_owned();
-        let names = STAND_INS.iter().flat_map(|name| ["--as", name]);
+        match &self.environment.base_image {
+            Some(image) => self.load(image, STAND_INS),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads an image into all real nodes, under these names too.
+    ///
+    /// # Errors
+    /// An archive that is no image.
+    pub fn load(&self, image: &Path, names: &[&str]) -> Result<(), Failure> {
+        let image = image.to_string_lossy();
+        let names = names.iter().flat_map(|name| ["--as", name]);
         let arguments: Vec<&str> = ["load-image", &image].into_iter().chain(names).collect();
         self.ask(&arguments).map(|_| ())
     }

@@ -9,6 +9,7 @@
 
 mod disturbances;
 mod faults;
+mod in_cluster;
 mod leftovers;
 mod programs;
 mod survival;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             "a_node_that_stays_silent_or_is_deleted_costs_nothing",
             disturbances::a_node_that_stays_silent_and_one_that_is_deleted,
         ),
+        ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
     ];
     run("node", shape, WithOperator::Shared, together, alone)
