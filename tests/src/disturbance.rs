@@ -1,6 +1,6 @@
 //! What disturbs a playground: processes that hang, or are killed.
 
-use std::{fs, path::Path, process::Command};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -74,24 +74,8 @@ impl Playground {
         signal("-KILL", &self.on_node(node, "kubelet")?)
     }
 
-    /// What the first process of a node has started from this program.
-    fn on_node(&self, node: &str, program: &str) -> Result<Vec<u64>, Failure> {
-        let is_it = |process: &u64| {
-            words(*process)
-                .iter()
-                .take(2)
-                .any(|word| Path::new(word).file_name().is_some_and(|name| name == program))
-        };
-        let found: Vec<u64> = numbers(&self.status()?, |process| process["node"] == node)
-            .into_iter()
-            .flat_map(children)
-            .filter(is_it)
-            .collect();
-        if found.is_empty() {
-            let doing = format!("find {program} of {node}");
-            return Err(Failure { doing, said: "there is no such process".to_owned() });
-        }
-        Ok(found)
+    fn on_node(&self, node: &str, name: &str) -> Result<Vec<u64>, Failure> {
+        Ok(numbers(&self.status()?, |process| process["node"] == node && process["name"] == name))
     }
 }
 
@@ -101,18 +85,6 @@ fn numbers(status: &Value, chosen: impl Fn(&Value) -> bool) -> Vec<u64> {
     all.filter(|process| chosen(process))
         .filter_map(|process| process.get("pid")?.as_u64())
         .collect()
-}
-
-fn children(process: u64) -> Vec<u64> {
-    let list = format!("/proc/{process}/task/{process}/children");
-    let text = fs::read_to_string(list).unwrap_or_default();
-    text.split_whitespace().filter_map(|child| child.parse().ok()).collect()
-}
-
-/// The command line of a process.
-fn words(process: u64) -> Vec<String> {
-    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 fn signal(signal: &str, processes: &[u64]) -> Result<(), Failure> {

@@ -8,6 +8,7 @@
 )]
 
 mod disturbances;
+mod environments;
 mod faults;
 mod in_cluster;
 mod leftovers;
@@ -36,6 +37,9 @@ fn main() -> ExitCode {
         ("money_ends_a_program", programs::money),
         ("a_long_dotted_name_runs", programs::long_name),
         ("the_agent_is_static_and_small", programs::agent_is_static),
+        ("an_image_that_is_nowhere_is_named", programs::image_that_is_nowhere),
+        ("packages_are_restored_from_a_config_map", environments::from_a_config_map),
+        ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
         ("a_deleted_job_gives_its_card_back", disturbances::jobs_that_are_deleted),
         (
             "a_program_that_uses_too_much_memory_is_named",

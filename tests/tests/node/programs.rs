@@ -20,7 +20,7 @@ pub(crate) fn quickstart(stage: &Stage) {
     jobs::charge_is_rate_times_held_time(&lease);
 }
 
-fn log_of(stage: &Stage, namespace: &str, pod: &str) -> String {
+pub(crate) fn log_of(stage: &Stage, namespace: &str, pod: &str) -> String {
     stage.playground.kubectl(&["logs", "-n", namespace, pod, "-c", "main"]).unwrap()
 }
 
@@ -42,6 +42,17 @@ pub(crate) fn failures(stage: &Stage) {
         let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
         jobs::charge_is_rate_times_held_time(&lease);
     }
+}
+
+pub(crate) fn image_that_is_nowhere(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "no-image");
+    let job = Job::named("train").within("maxRuntime: 20m\nimagePullPolicy: Never");
+    let yaml = job.yaml().replace("python:3.11-slim", "registry.invalid/team/train:1");
+    stage.playground.apply(&namespace, &yaml).unwrap();
+    let message = jobs::until_ready_is(stage, &namespace, "train", "ImagePullFailed", LIMIT);
+    assert!(message.contains("registry.invalid/team/train:1"), "{message}");
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT).status.unwrap();
+    assert_eq!((lease.paid_by.as_deref(), lease.running_at), (Some("User"), None));
 }
 
 pub(crate) fn max_runtime(stage: &Stage) {

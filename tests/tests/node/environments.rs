@@ -1,0 +1,99 @@
+//! Packages are restored before the program starts; what cannot be restored is named.
+
+use leasehold_tests::{
+    jobs::{self, Job},
+    suite::Stage,
+};
+
+use crate::{LIMIT, programs::log_of};
+
+/// A job that needs these packages.
+fn needing(environment: &str) -> Job<'static> {
+    Job::named("train")
+        .running("command: [python, -c, \"import einops; print('einops', einops.__version__)\"]")
+        .within(&format!("maxRuntime: 20m\n{environment}"))
+}
+
+fn fails(stage: &Stage, namespace: &str, job: &Job<'_>, reason: &str, words: &str, payer: &str) {
+    let namespace = jobs::namespace(stage, namespace);
+    job.apply(stage, &namespace);
+    let message = jobs::until_ready_is(stage, &namespace, "train", reason, LIMIT);
+    assert!(message.contains(words) && message.contains("What to do"), "{reason}: {message}");
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT).status.unwrap();
+    assert_eq!(lease.paid_by.as_deref(), Some(payer), "{reason}: {lease:?}");
+    assert_eq!(lease.running_at, None, "{reason}: the program did not start");
+    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 1, "{reason}");
+}
+
+pub(crate) fn from_a_config_map(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "packages");
+    let files = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: packages}
+data:
+  all.txt: |
+    -r base.txt
+  base.txt: |
+    einops==0.8.0
+";
+    stage.playground.apply(&namespace, files).unwrap();
+    needing("environment: {files: [all.txt], from: {configMap: packages}}")
+        .apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    assert!(log_of(stage, &namespace, "train-r0-a1").contains("einops 0.8.0"));
+}
+
+pub(crate) fn that_cannot_be_restored(stage: &Stage) {
+    let inline =
+        |text: &str| needing(&format!("environment: {{inline: {{requirements.txt: \"{text}\"}}}}"));
+    for (namespace, job, reason, words, payer) in [
+        (
+            "no-package",
+            inline("einops==0.8.0\\nno-such-package-anywhere-at-all==1.0"),
+            "PackageNotFound",
+            "no-such-package-anywhere-at-all",
+            "User",
+        ),
+        (
+            "broken-line",
+            inline("einops==0.8.0\\nnumpy ===== 1"),
+            "RequirementsInvalid",
+            "requirements.txt:2",
+            "User",
+        ),
+        (
+            "other-machine",
+            inline("idna @ file:///croot/idna/work"),
+            "RequirementsNotPortable",
+            "requirements.txt:1",
+            "User",
+        ),
+        (
+            "no-file",
+            needing("environment: {from: {configMap: absent}}"),
+            "EnvironmentFileMissing",
+            "requirements.txt",
+            "User",
+        ),
+        (
+            "no-python",
+            needing(
+                "environment: {inline: {requirements.txt: a}}\nenv: [{name: PATH, value: /nowhere}]",
+            ),
+            "NoPythonInImage",
+            "Python",
+            "User",
+        ),
+        (
+            "no-index",
+            needing(
+                "environment: {inline: {requirements.txt: a}}\nenv: [{name: UV_DEFAULT_INDEX, value: \"http://127.0.0.1:9/simple\"}]",
+            ),
+            "IndexUnreachable",
+            "127.0.0.1:9",
+            "Infrastructure",
+        ),
+    ] {
+        fails(stage, namespace, &job, reason, words, payer);
+    }
+}
