@@ -95,7 +95,8 @@ fn spawn(
 ) -> std::io::Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
     command
-        .args(["run", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
+        // Several run side by side on one machine: each takes a free port and says which.
+        .args(["run", "--listen", "127.0.0.1:0", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
         .arg(kubeconfig)
         .arg("--settings")
         .arg(settings)

@@ -1,15 +1,26 @@
 //! What every pass shares.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
 use leasehold_core::observed::Holder;
 use leasehold_crds::{GpuJob, GpuLease, GpuRequest, Settings};
 
-use crate::{clock::Clock, cluster::Cluster, index::Index, supply::Supply};
+use crate::{
+    backlog::Backlog,
+    clock::Clock,
+    cluster::Cluster,
+    health::Health,
+    index::Index,
+    journal::Journal,
+    metrics::Metrics,
+    run::{holder_of_job, holder_of_lease, holder_of_pod, holder_of_request},
+    supply::Supply,
+};
 
 /// Watches' indexes, the supply of cards, and the ways out.
 pub struct Context {
@@ -33,6 +44,64 @@ pub struct Context {
     pub supply: Supply,
     /// Pods that the API server refused.
     pub refusals: Refusals,
+    /// What waits for a pass.
+    pub backlog: Arc<Backlog>,
+    /// Whether everything that is needed is there.
+    pub health: Health,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What happened.
+    pub journal: Journal,
+    /// Names of `GpuCard` objects.
+    pub card_names: CardNames,
+}
+
+impl Context {
+    /// Nothing is known yet. `metrics` are those that count this client's requests.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+        agent_image: String,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            cluster: Cluster::new(client),
+            health: Health::new(clock.now()),
+            clock,
+            settings,
+            agent_image,
+            jobs: Index::new(holder_of_job),
+            leases: Index::new(holder_of_lease),
+            requests: Index::new(holder_of_request),
+            pods: Index::new(holder_of_pod),
+            supply: Supply::default(),
+            refusals: Refusals::default(),
+            backlog: Arc::default(),
+            journal: Journal::new(metrics.clone()),
+            metrics,
+            card_names: CardNames::default(),
+        }
+    }
+}
+
+/// Names of `GpuCard` objects that were seen: with the built-in catalog, all cards that nodes can
+/// have. One that was deleted stays; no node has it then.
+#[derive(Default)]
+pub struct CardNames(Mutex<BTreeSet<String>>);
+
+impl CardNames {
+    /// There is a card of this name.
+    pub fn seen(&self, name: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
 }
 
 /// The API server's words about pods that it refused, by holder, until the next lease.

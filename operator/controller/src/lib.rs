@@ -11,20 +11,34 @@
 //!
 //! [`reconcile`] is that line as code. Rules live in `leasehold_core`, names and wire types in
 //! `leasehold_crds`; this crate reads, writes and waits.
+//!
+//! What people and machines see of the operator itself: [`service`] serves [`health`] and
+//! [`metrics`], [`journal`] writes the log of what happened.
 
 pub mod act;
+pub mod api_server;
+pub mod backlog;
+pub mod calls;
 pub mod cards;
 pub mod clock;
 pub mod cluster;
 pub mod context;
 pub mod error;
+pub mod gauges;
+pub mod health;
 pub mod index;
+pub mod journal;
+pub mod logging;
+pub mod metrics;
 pub mod observe;
 pub mod pod;
 pub mod queue;
 pub mod reconcile;
 pub mod record;
+pub mod rights;
 pub mod run;
+pub mod service;
 pub mod supply;
+pub mod tasks;
 pub mod wake;
 mod watches;

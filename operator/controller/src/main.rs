@@ -1,28 +1,30 @@
 //! `leasehold`: the operator's binary.
 
 use std::{
-    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
-    time::Duration,
 };
 
 use clap::{Args, Parser, Subcommand};
 use kube::{
-    Client, Config,
+    Config,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use leasehold::{
+    calls::Counting,
     clock::SystemClock,
-    cluster::Cluster,
-    context::{Context, Refusals},
-    index::Index,
-    run::{holder_of_job, holder_of_lease, holder_of_pod, holder_of_request, run},
-    supply::Supply,
+    context::Context,
+    logging::{self, LogFormat},
+    metrics::Metrics,
+    run::run,
+    service::{Listen, Service},
+    tasks::Tasks,
 };
 use leasehold_crds::Settings;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Leases GPUs on Kubernetes and always gives them back.
 #[derive(Parser)]
@@ -52,22 +54,33 @@ struct RunArguments {
     /// What the installation decides for all jobs, in YAML; without it everything has its default.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Where to serve /livez, /readyz and /metrics: an IP address with a port, where port 0 means
+    /// any free one, or none.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: Listen,
+    /// The shape of log lines.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Which log lines are written: error, warn, info, debug or trace, also by module
+    /// (info,leasehold=debug).
+    #[arg(long, value_name = "LEVELS", env = "RUST_LOG", default_value = logging::DEFAULT_LEVEL)]
+    log_level: String,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     // kube's TLS needs one process-wide provider; ring is the only one in the tree.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let filter =
-        tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
     let Command::Run(arguments) = Arguments::parse().command;
+    if let Err(error) = logging::begin(arguments.log_format, &arguments.log_level) {
+        eprintln!("leasehold: {error}");
+        return ExitCode::FAILURE;
+    }
     match operate(arguments).await {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            tracing::info!("ended");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             tracing::error!("{error}");
             ExitCode::FAILURE
@@ -76,52 +89,58 @@ async fn main() -> ExitCode {
 }
 
 async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Error>> {
+    let signals = Signals::listen()?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "leasehold begins");
     let settings = settings(arguments.settings.as_deref())?;
     let mut config = configuration(&arguments).await?;
     // Retries are the queue's: silent ones inside the client would hide outages from it.
     config.default_retry = false;
-    let client = Client::try_from(config)?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {},
-            _ = interrupt.recv() => {},
-        }
-        tracing::info!("told to end; finishing passes that are under way");
-    };
-    tokio::pin!(stop);
-    tokio::select! {
-        () = &mut stop => return Ok(()),
-        () = api_server(&client) => {}
+    let metrics = Metrics::default();
+    let counting = Counting(metrics.clone());
+    let client = ClientBuilder::try_from(config)?.with_layer(&counting).build();
+    let clock = Arc::new(SystemClock);
+    let context = Context::new(client.clone(), clock, settings, arguments.agent_image, metrics);
+    let context = Arc::new(context);
+    let mut tasks = Tasks::default();
+    if let Listen::At(address) = arguments.listen {
+        let service = Service::listen(address, context.clone()).await?;
+        tasks.spawn("the HTTP server", service.run());
     }
-    let context = Context {
-        cluster: Cluster::new(client),
-        clock: Arc::new(SystemClock),
-        settings,
-        agent_image: arguments.agent_image,
-        jobs: Index::new(holder_of_job),
-        leases: Index::new(holder_of_lease),
-        requests: Index::new(holder_of_request),
-        pods: Index::new(holder_of_pod),
-        supply: Supply::default(),
-        refusals: Refusals::default(),
-    };
-    run(Arc::new(context), stop).await?;
-    Ok(())
+    let stop = CancellationToken::new();
+    tokio::spawn(signals.obey(context.clone(), stop.clone()));
+    Ok(run(context, client, tasks, stop).await?)
 }
 
-/// Waits until the API server answers: it may be started after the operator.
-async fn api_server(client: &Client) {
-    loop {
-        match client.apiserver_version().await {
-            Ok(version) => {
-                tracing::info!(server = version.git_version, "the API server answers");
-                return;
-            }
-            Err(error) => tracing::warn!(%error, "the API server does not answer yet"),
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {},
+            _ = self.interrupt.recv() => {},
         }
-        tokio::time::sleep(Duration::from_secs(3)).await;
+    }
+
+    /// The first one ends the operator in order, the second one at once.
+    async fn obey(mut self, context: Arc<Context>, stop: CancellationToken) {
+        self.next().await;
+        tracing::info!("told to end; finishing passes that are under way");
+        context.health.ending();
+        stop.cancel();
+        self.next().await;
+        tracing::warn!("told to end again; passes under way are cut off");
+        std::process::exit(1);
     }
 }
 

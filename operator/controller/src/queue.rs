@@ -4,15 +4,21 @@
 //! one more pass. kube's own controller starts from existing objects; this queue also serves
 //! holders that are gone but whose lease is still open.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::observed::Holder;
-use tokio::{sync::mpsc, time::Instant};
-use tokio_util::time::{DelayQueue, delay_queue};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+use tokio_util::time::DelayQueue;
+
+use crate::backlog::{BEAT, Backlog};
+
+/// How long passes that are under way may take when the queue is told to end. A pass that is cut
+/// off is finished by the next operator: any prefix of its writes leads to the same end.
+pub const DRAIN: Duration = Duration::from_secs(15);
 
 /// What to do after a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,21 +45,21 @@ impl Bell {
 pub struct Queue {
     changes: mpsc::UnboundedReceiver<Holder>,
     timers: DelayQueue<Holder>,
-    keys: HashMap<Holder, (delay_queue::Key, Instant)>,
+    backlog: Arc<Backlog>,
     running: HashSet<Holder>,
     again: HashSet<Holder>,
     most: usize,
 }
 
 impl Queue {
-    /// An empty queue that runs at most so many passes side by side.
+    /// An empty queue that runs at most so many passes side by side; `backlog` shows what waits.
     #[must_use]
-    pub fn new(most: usize) -> (Self, Bell) {
+    pub fn new(most: usize, backlog: Arc<Backlog>) -> (Self, Bell) {
         let (sender, changes) = mpsc::unbounded_channel();
         let queue = Self {
             changes,
             timers: DelayQueue::new(),
-            keys: HashMap::new(),
+            backlog,
             running: HashSet::new(),
             again: HashSet::new(),
             most,
@@ -61,28 +67,40 @@ impl Queue {
         (queue, Bell(sender))
     }
 
-    /// Runs passes until `stop` is done, then waits for those that are under way.
-    pub async fn run<P>(mut self, pass: P, stop: impl Future<Output = ()>)
+    /// Runs passes until `stop` is done, then waits for those that are under way, at most for
+    /// [`DRAIN`]. Tells the holders whose passes were cut off.
+    pub async fn run<P>(mut self, pass: P, stop: impl Future<Output = ()>) -> Vec<Holder>
     where
         P: Fn(Holder) -> BoxFuture<'static, Next>,
     {
         let mut passes = FuturesUnordered::new();
         tokio::pin!(stop);
+        let mut beat = interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
+                now = beat.tick() => self.backlog.beat(now),
                 Some((holder, next)) = passes.next(), if !passes.is_empty() => self.finished(holder, next),
                 Some(holder) = self.changes.recv() => self.changed(holder),
                 Some(due) = self.timers.next(), if passes.len() < self.most && !self.timers.is_empty() => {
                     let holder = due.into_inner();
-                    self.keys.remove(&holder);
+                    self.backlog.begun(&holder);
                     self.running.insert(holder.clone());
                     passes.push(pass(holder.clone()).map(move |next| (holder, next)));
                 }
             }
         }
-        while passes.next().await.is_some() {}
+        let rest = async {
+            while let Some((holder, _)) = passes.next().await {
+                self.running.remove(&holder);
+            }
+        };
+        if timeout(DRAIN, rest).await.is_ok() {
+            return Vec::new();
+        }
+        self.running.into_iter().collect()
     }
 
     fn changed(&mut self, holder: Holder) {
@@ -105,15 +123,15 @@ impl Queue {
     /// The earlier of what was scheduled before and now wins.
     fn schedule(&mut self, holder: Holder, delay: Duration) {
         let at = Instant::now() + delay;
-        match self.keys.get_mut(&holder) {
-            Some((_, due)) if *due <= at => {}
-            Some((key, due)) => {
-                self.timers.reset_at(key, at);
-                *due = at;
+        match self.backlog.due(&holder) {
+            Some((_, due)) if due <= at => {}
+            Some((key, _)) => {
+                self.timers.reset_at(&key, at);
+                self.backlog.set(holder, key, at);
             }
             None => {
                 let key = self.timers.insert_at(holder.clone(), at);
-                self.keys.insert(holder, (key, at));
+                self.backlog.set(holder, key, at);
             }
         }
     }
@@ -122,7 +140,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     fn holder(name: &str) -> Holder {
         Holder { namespace: "ml".into(), name: name.into() }
@@ -130,7 +148,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn changes_during_a_pass_lead_to_one_more() {
-        let (queue, bell) = Queue::new(4);
+        let (queue, bell) = Queue::new(4, Arc::default());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let pass = {
             let (seen, bell) = (seen.clone(), bell.clone());
@@ -160,7 +178,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_earliest_wake_wins_and_is_exact() {
-        let (queue, bell) = Queue::new(4);
+        let (queue, bell) = Queue::new(4, Arc::default());
         let start = Instant::now();
         let at = Arc::new(Mutex::new(Vec::new()));
         let pass = {
@@ -180,5 +198,40 @@ mod tests {
         });
         queue.run(pass, tokio::time::sleep(Duration::from_secs(150))).await;
         assert_eq!(*at.lock().unwrap(), [0, 30, 130]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_under_way_is_finished_and_one_that_hangs_is_named() {
+        let (queue, bell) = Queue::new(4, Arc::default());
+        let finished = Arc::new(Mutex::new(Vec::new()));
+        let pass = {
+            let finished = finished.clone();
+            move |holder: Holder| {
+                let finished = finished.clone();
+                let takes = if holder.name == "hangs" { 1_000 } else { 5 };
+                async move {
+                    tokio::time::sleep(Duration::from_secs(takes)).await;
+                    finished.lock().unwrap().push(holder.name);
+                    Next::OnChange
+                }
+                .boxed()
+            }
+        };
+        bell.ring(holder("slow"));
+        bell.ring(holder("hangs"));
+        let cut = queue.run(pass, tokio::time::sleep(Duration::from_secs(1))).await;
+        assert_eq!(*finished.lock().unwrap(), ["slow"]);
+        assert_eq!(cut, [holder("hangs")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_that_turns_is_not_stuck_whatever_its_passes_wait_for() {
+        let backlog = Arc::new(Backlog::default());
+        let (queue, bell) = Queue::new(4, backlog.clone());
+        bell.ring(holder("waits"));
+        let pass = |_| std::future::pending().boxed();
+        queue.run(pass, tokio::time::sleep(Duration::from_mins(10))).await;
+        // The queue ended, at the latest, a drain ago.
+        assert_eq!(backlog.stuck_for(Instant::now()), None);
     }
 }

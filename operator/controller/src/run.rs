@@ -2,24 +2,28 @@
 
 use std::{
     collections::HashMap,
-    error::Error as _,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use leasehold_core::observed::Holder;
 use leasehold_crds::{GpuJob, GpuLease, GpuRequest};
-use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
+    api_server::ApiServer,
     cards::PriceList,
     context::Context,
-    error::{Class, backoff},
+    error::{Class, Error, backoff},
+    health::causes,
     queue::{Next, Queue},
     reconcile::reconcile,
+    tasks::{TaskEnded, Tasks},
     watches,
 };
 
@@ -52,21 +56,29 @@ pub fn holder_of_pod(pod: &Pod) -> Option<Holder> {
     Holder::of_attempt(&pod.namespace()?, &pod.name_any())
 }
 
-/// A watch ended, which it never should: what it feeds would be stale from now on.
-#[derive(Debug, thiserror::Error)]
-#[error("a watch of the operator failed; it must be started again")]
-pub struct WatchFailed;
-
-/// Runs the operator until `stop` is done.
+/// Runs the operator until it is told to stop, then finishes what is under way. `tasks` run beside
+/// it from the start.
 ///
 /// # Errors
-/// A watch that failed for good.
-pub async fn run(context: Arc<Context>, stop: impl Future<Output = ()>) -> Result<(), WatchFailed> {
-    let (queue, bell) = Queue::new(MOST_PASSES);
+/// A watch or another task that ended.
+pub async fn run(
+    context: Arc<Context>,
+    client: Client,
+    mut tasks: Tasks,
+    stop: CancellationToken,
+) -> Result<(), TaskEnded> {
+    let (api_server, mut answered) = ApiServer::new(client);
+    tasks.spawn("asking the API server", api_server.follow(context.clone()));
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        ended = tasks.first_to_end() => return Err(ended),
+        // It may be started after the operator.
+        _ = answered.wait_for(|answered| *answered) => {}
+    }
+    let (queue, bell) = Queue::new(MOST_PASSES, context.backlog.clone());
     let prices = Arc::new(PriceList::default());
-    let mut tasks = JoinSet::new();
     let mut synced = watches::start(&context, &prices, &bell, &mut tasks);
-    tasks.spawn({
+    tasks.spawn("counting cards", {
         let (context, prices) = (context.clone(), prices);
         async move {
             loop {
@@ -75,17 +87,21 @@ pub async fn run(context: Arc<Context>, stop: impl Future<Output = ()>) -> Resul
             }
         }
     });
-    tokio::pin!(stop);
     tokio::select! {
-        () = &mut stop => return Ok(()),
-        _ = tasks.join_next() => return Err(WatchFailed),
+        () = stop.cancelled() => return Ok(()),
+        ended = tasks.first_to_end() => return Err(ended),
         () = synced.all() => tracing::info!("all watches are complete"),
     }
     let failures = Arc::new(Failures::default());
     let pass = move |holder: Holder| one_pass(context.clone(), failures.clone(), holder).boxed();
     tokio::select! {
-        () = queue.run(pass, stop) => Ok(()),
-        _ = tasks.join_next() => Err(WatchFailed),
+        cut = queue.run(pass, stop.cancelled()) => {
+            for Holder { namespace, name } in cut {
+                tracing::warn!(namespace, name, "pass cut off; the next operator finishes it");
+            }
+            Ok(())
+        }
+        ended = tasks.first_to_end() => Err(ended),
     }
 }
 
@@ -107,21 +123,49 @@ impl Failures {
 }
 
 async fn one_pass(context: Arc<Context>, failures: Arc<Failures>, holder: Holder) -> Next {
-    match reconcile(&context, &holder).await {
-        Ok(next) => {
+    let begun = Instant::now();
+    // A bug that one object brings to light must not keep all others from their cards.
+    let done = AssertUnwindSafe(reconcile(&context, &holder)).catch_unwind().await;
+    let (result, next) = match done {
+        Ok(Ok(next)) => {
             failures.after(&holder, false);
-            next
+            ("Done", next)
         }
-        Err(error) => {
-            let count = failures.after(&holder, true);
-            let class = error.class();
-            let source = error.source().map(ToString::to_string).unwrap_or_default();
-            if class == Class::Conflict {
-                tracing::debug!(namespace = holder.namespace, name = holder.name, %error, source, "looking again");
-            } else {
-                tracing::warn!(namespace = holder.namespace, name = holder.name, ?class, %error, source, "pass failed");
-            }
-            Next::After(backoff(class, count.saturating_sub(1)))
+        Ok(Err(error)) => failed(&failures, &holder, &error),
+        Err(_) => {
+            let pause = backoff(Class::Bug, failures.after(&holder, true).saturating_sub(1));
+            let Holder { namespace, name } = &holder;
+            let again_in = pause.as_secs_f64();
+            tracing::error!(namespace, name, again_in, "pass panicked; this holder waits");
+            ("Panic", Next::After(pause))
         }
+    };
+    context.metrics.pass(result, begun.elapsed());
+    next
+}
+
+/// Tells why a pass failed and what happens next.
+fn failed(failures: &Failures, holder: &Holder, error: &Error) -> (&'static str, Next) {
+    let count = failures.after(holder, true);
+    let class = error.class();
+    let pause = backoff(class, count.saturating_sub(1));
+    let (again_in, Holder { namespace, name }) = (pause.as_secs_f64(), holder);
+    let error = causes(error);
+    if class == Class::Conflict {
+        tracing::debug!(namespace, name, error, again_in, "looking again");
+    } else {
+        tracing::warn!(namespace, name, ?class, error, again_in, failures = count, "pass failed");
+    }
+    (class_name(class), Next::After(pause))
+}
+
+/// The class as a label.
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Transient => "Transient",
+        Class::Conflict => "Conflict",
+        Class::Denied => "Denied",
+        Class::Refused => "Refused",
+        Class::Bug => "Bug",
     }
 }

@@ -2,48 +2,71 @@
 
 use std::{collections::HashSet, fmt::Debug, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Api, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, Status},
     runtime::{
         WatchStreamExt,
         utils::Backoff,
         watcher::{self, Event, watcher},
     },
 };
-use leasehold_crds::GpuCard;
+use leasehold_core::observed::Holder;
+use leasehold_crds::{GpuCard, GpuJob, GpuLease};
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::sync::watch;
 
-use crate::{cards::PriceList, context::Context, index::Index, queue::Bell, supply::PodKey};
-
-/// How many watches there are.
-const WATCHES: usize = 7;
+use crate::{
+    cards::PriceList,
+    context::Context,
+    health::{Watched, causes, refusal},
+    index::Index,
+    metrics::WatchLabels,
+    queue::Bell,
+    run::{holder_of_job, holder_of_lease, holder_of_pod},
+    supply::PodKey,
+    tasks::Tasks,
+};
 
 /// Starts all watches; a task that ends is a fault.
 pub(crate) fn start(
     context: &Arc<Context>,
     prices: &Arc<PriceList>,
     bell: &Bell,
-    tasks: &mut JoinSet<()>,
+    tasks: &mut Tasks,
 ) -> Synced {
     let (sender, receiver) = watch::channel(0);
     let feed = Feed { context: context.clone(), bell: bell.clone() };
     let cluster = &context.cluster;
-    tasks.spawn(follow(cluster.cards(), sender.clone(), feed.clone().cards(prices.clone())));
-    tasks.spawn(follow(cluster.nodes(), sender.clone(), feed.clone().nodes()));
-    tasks.spawn(follow(cluster.placed_pods(), sender.clone(), feed.clone().placed_pods()));
-    tasks.spawn(follow(cluster.our_pods(), sender.clone(), feed.clone().our_pods()));
-    tasks.spawn(follow(cluster.jobs(), sender.clone(), feed.clone().index(|all| &all.jobs)));
-    tasks.spawn(follow(
-        cluster.requests(),
-        sender.clone(),
-        feed.clone().index(|all| &all.requests),
-    ));
-    tasks.spawn(follow(cluster.open_leases(), sender, feed.index(|all| &all.leases)));
+    let watch = |watched| Watch { watched, context: context.clone(), synced: sender.clone() };
+    let mut spawn = |watched: Watched, work| tasks.spawn(watched.task(), work);
+    let cards = follow(watch(Watched::Cards), cluster.cards(), feed.clone().cards(prices.clone()));
+    spawn(Watched::Cards, cards.boxed());
+    let nodes = follow(watch(Watched::Nodes), cluster.nodes(), feed.clone().nodes());
+    spawn(Watched::Nodes, nodes.boxed());
+    let placed = watch(Watched::PlacedPods);
+    let placed = follow(placed, cluster.placed_pods(), feed.clone().placed_pods());
+    spawn(Watched::PlacedPods, placed.boxed());
+    let ours = follow(watch(Watched::OwnPods), cluster.our_pods(), feed.clone().our_pods());
+    spawn(Watched::OwnPods, ours.boxed());
+    let jobs = follow(watch(Watched::Jobs), cluster.jobs(), feed.clone().jobs());
+    spawn(Watched::Jobs, jobs.boxed());
+    let requests = feed.clone().index(|all| &all.requests);
+    let requests = follow(watch(Watched::Requests), cluster.requests(), requests);
+    spawn(Watched::Requests, requests.boxed());
+    let leases = follow(watch(Watched::OpenLeases), cluster.open_leases(), feed.leases());
+    spawn(Watched::OpenLeases, leases.boxed());
     Synced(receiver)
+}
+
+/// One watch among the others.
+struct Watch {
+    watched: Watched,
+    context: Arc<Context>,
+    /// How many watches are complete.
+    synced: watch::Sender<usize>,
 }
 
 /// Tells when the first list of every watch is complete.
@@ -52,7 +75,7 @@ pub(crate) struct Synced(watch::Receiver<usize>);
 impl Synced {
     pub(crate) async fn all(&mut self) {
         // The senders live as long as the watches, which never end.
-        let _ = self.0.wait_for(|done| *done >= WATCHES).await;
+        let _ = self.0.wait_for(|done| *done >= Watched::ALL.len()).await;
     }
 }
 
@@ -80,9 +103,53 @@ impl Feed {
         }
     }
 
+    /// Jobs, with what changed in them told.
+    fn jobs(self) -> impl FnMut(Event<GpuJob>) + Send + 'static {
+        let context = self.context.clone();
+        let mut into_index = self.index(|all| &all.jobs);
+        move |event| {
+            if let (Event::Apply(job) | Event::InitApply(job), Some(holder)) =
+                (&event, object_of(&event).and_then(holder_of_job))
+            {
+                let before = known(&context.jobs, &holder, job);
+                // What a list names for the first time did not change just now.
+                if before.is_some() || matches!(event, Event::Apply(_)) {
+                    context.journal.job(&holder, before.as_deref(), job);
+                } else {
+                    context.journal.note_deadline(&holder, job);
+                }
+            }
+            let is_listed = matches!(event, Event::InitDone);
+            into_index(event);
+            if is_listed {
+                context.journal.keep(|holder| !context.jobs.of(holder).is_empty());
+            }
+        }
+    }
+
+    /// Open leases, with what changed in them told: also by the event that lets go of a final one.
+    fn leases(self) -> impl FnMut(Event<GpuLease>) + Send + 'static {
+        let context = self.context.clone();
+        let mut into_index = self.index(|all| &all.leases);
+        move |event| {
+            if let (Some(lease), Some(holder)) =
+                (object_of(&event), object_of(&event).and_then(holder_of_lease))
+            {
+                let before = known(&context.leases, &holder, lease);
+                if before.is_some() || !matches!(event, Event::InitApply(_)) {
+                    context.journal.lease(&holder, before.as_deref(), lease);
+                }
+            }
+            into_index(event);
+        }
+    }
+
     /// Another price can refuse or admit any job that does not run yet.
     fn cards(self, prices: Arc<PriceList>) -> impl FnMut(Event<GpuCard>) + Send + 'static {
         move |event| {
+            if let Some(card) = object_of(&event) {
+                self.context.card_names.seen(card.name_any());
+            }
             if prices.apply(event, &self.context) {
                 self.context.jobs.holders().into_iter().for_each(|holder| self.bell.ring(holder));
             }
@@ -154,6 +221,12 @@ impl Feed {
         let mut into_index = self.clone().index(|all| &all.pods);
         let mut listed = HashSet::new();
         move |event| {
+            if let Event::Apply(pod) = &event
+                && let Some(holder) = holder_of_pod(pod)
+                && known(&self.context.pods, &holder, pod).is_none()
+            {
+                self.context.metrics.pods_created.inc();
+            }
             let supply = &self.context.supply;
             match &event {
                 Event::Init => listed.clear(),
@@ -175,6 +248,23 @@ impl Feed {
     }
 }
 
+/// The object that an event speaks of.
+fn object_of<K>(event: &Event<K>) -> Option<&K> {
+    match event {
+        Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => Some(object),
+        Event::Init | Event::InitDone => None,
+    }
+}
+
+/// The same object as it was known so far.
+fn known<K: ResourceExt>(index: &Index<K>, holder: &Holder, object: &K) -> Option<Arc<K>> {
+    let name = object.name_any();
+    index
+        .of(holder)
+        .into_iter()
+        .find(|known| known.name_any() == name && known.uid() == object.uid())
+}
+
 fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
@@ -182,8 +272,8 @@ fn key(pod: &Pod) -> PodKey {
 /// Follows a watch for ever; errors are told and retried with a growing pause. An object that
 /// cannot be decoded is told and left out; it stops no other.
 async fn follow<K>(
+    watch: Watch,
     (api, config): (Api<DeserializeGuard<K>>, watcher::Config),
-    synced: watch::Sender<usize>,
     mut take: impl FnMut(Event<K>) + Send + 'static,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -195,34 +285,40 @@ async fn follow<K>(
         match event {
             Ok(event) => {
                 let complete = matches!(event, Event::InitDone);
+                // A list begins before the server has answered.
+                if !matches!(event, Event::Init) {
+                    watch.context.health.watch_goes_on(watch.watched);
+                }
                 if let Some(event) = decoded(event, &kind) {
                     take(event);
                 }
                 if complete && std::mem::take(&mut first) {
-                    synced.send_modify(|done| *done += 1);
+                    watch.context.health.watch_is_complete(watch.watched);
+                    watch.synced.send_modify(|done| *done += 1);
                 }
             }
-            Err(error) => {
-                let cure = if is_forbidden(&error) {
-                    "grant the operator list and watch on this kind"
-                } else {
-                    "trying again"
-                };
-                tracing::warn!(%kind, %error, "watch broke off; {cure}");
-            }
+            Err(error) => watch.failed(&error),
         }
     }
 }
 
-fn is_forbidden(error: &watcher::Error) -> bool {
-    use watcher::Error;
-    let (Error::InitialListFailed(cause)
-    | Error::WatchStartFailed(cause)
-    | Error::WatchFailed(cause)) = error
-    else {
-        return false;
-    };
-    matches!(cause, kube::Error::Api(status) if status.is_forbidden())
+impl Watch {
+    fn failed(&self, error: &watcher::Error) {
+        let Self { watched, context, .. } = self;
+        context.metrics.watch_restarts.get_or_create(&WatchLabels::of(*watched)).inc();
+        context.health.watch_failed(*watched, context.clock.now(), error);
+        let cure = if refusal(error).is_some_and(Status::is_forbidden) {
+            "grant the operator list and watch on this kind"
+        } else {
+            "trying again"
+        };
+        tracing::warn!(
+            watch = watched.name(),
+            kind = watched.kind(),
+            error = causes(error),
+            "watch broke off; {cure}"
+        );
+    }
 }
 
 /// The pause before a watch is tried again. An API server that is back shall be seen within

@@ -1,0 +1,276 @@
+//! What the operator serves about itself, how it ends, and what a restart does not tell again.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use leasehold_tests::{
+    jobs::{self, Job},
+    playground::{AGENT_IMAGE, Playground},
+    suite::Stage,
+    waiting::wait_for,
+};
+use serde_json::{Value, json};
+
+use crate::LIMIT;
+
+/// How long an answer may take before the operator counts as silent.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+/// The role that gives the operator its rights.
+const ROLE: &str = "leasehold-operator";
+
+/// An operator whose log is JSON and whose address is known; killed when dropped.
+struct Served {
+    child: Child,
+    address: SocketAddr,
+    log: PathBuf,
+}
+
+impl Served {
+    fn start(playground: &Playground, name: &str) -> Self {
+        // The operator that the suite shares has left it: it is for the account of the chart.
+        let kubeconfig = playground.directory().join("operator.kubeconfig");
+        let log = playground.directory().join(format!("{name}.log"));
+        let (variable, mark) = playground.mark().unwrap();
+        let child = Command::new(&playground.environment().operator)
+            .args(["run", "--listen", "127.0.0.1:0", "--log-format", "json"])
+            .args(["--agent-image", AGENT_IMAGE, "--kubeconfig"])
+            .arg(&kubeconfig)
+            .env(variable, mark)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let address = wait_for("the operator serves", LIMIT, || {
+            let address =
+                lines(&log).iter().find_map(|line| line["address"].as_str()?.parse().ok());
+            address.ok_or("it does not say where")
+        });
+        Self { child, address, log }
+    }
+
+    /// Status and body of a page.
+    fn get(&self, page: &str) -> (u16, String) {
+        fetch(self.address, page).unwrap()
+    }
+
+    fn until_ready(&self) {
+        wait_for("the operator is ready", LIMIT, || {
+            let (status, words) = self.get("/readyz");
+            if status == 200 { Ok(()) } else { Err(words) }
+        });
+    }
+
+    /// The value of a metric with these labels.
+    fn metric(&self, series: &str) -> Option<f64> {
+        let (_, text) = self.get("/metrics");
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+    }
+
+    /// Lines of the log about a job's namespace.
+    fn told(&self, namespace: &str, message: &str) -> Vec<Value> {
+        let mut lines = lines(&self.log);
+        lines.retain(|line| line["namespace"] == namespace && line["message"] == message);
+        lines
+    }
+
+    /// Tells it to end and waits until it has.
+    fn terminate(mut self) -> ExitStatus {
+        let process = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+        wait_for("the operator ends", LIMIT, || {
+            self.child.try_wait().map_err(|error| error.to_string())?.ok_or("it runs".to_owned())
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines of a log that are whole.
+fn lines(log: &PathBuf) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn fetch(address: SocketAddr, page: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
+    stream.write_all(format!("GET {page} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    status.zip(body).ok_or_else(|| std::io::Error::other(answer))
+}
+
+pub(crate) fn it_says_what_is_missing_until_it_is_ready_and_ends_in_order(stage: &Stage) {
+    let playground = &stage.playground;
+    let operator = Served::start(playground, "service");
+    operator.until_ready();
+    let hanging = playground.hang_api_server().unwrap();
+    let missing = wait_for("the silent API server is named", LIMIT, || {
+        let (status, words) = operator.get("/readyz");
+        if status == 503 { Ok(words) } else { Err(words) }
+    });
+    assert!(missing.contains("[-] API server: does not answer since"), "{missing}");
+    assert_eq!(operator.get("/livez").0, 200, "an outage is no reason to start it again");
+    drop(hanging);
+    operator.until_ready();
+    let (_, all) = operator.get("/readyz?verbose");
+    assert!(all.contains("[+] watch of GpuJob: ok") && all.contains("[+] rights: ok"), "{all}");
+    assert!(operator.terminate().success());
+}
+
+pub(crate) fn it_names_a_right_that_was_revoked(stage: &Stage) {
+    let playground = &stage.playground;
+    let role: Value = playground.get("", "clusterrole", ROLE).unwrap().unwrap();
+    let rules = role["rules"].as_array().unwrap().clone();
+    let mut fewer = rules.clone();
+    fewer.retain(|rule| rule["resources"] != json!(["nodes"]));
+    assert_eq!(fewer.len() + 1, rules.len());
+    grant(playground, &fewer);
+    let operator = Served::start(playground, "revoked");
+    wait_for("kind and right are named", LIMIT, || {
+        let (status, words) = operator.get("/readyz");
+        let named = ["[-] watch of Node: ", "cannot list resource", "[-] right to list nodes: "];
+        let is_named = status == 503 && named.iter().all(|name| words.contains(name));
+        if is_named { Ok(()) } else { Err(words) }
+    });
+    assert_eq!(operator.get("/livez").0, 200);
+    grant(playground, &rules);
+    operator.until_ready();
+    let restarts = operator.metric("leasehold_watch_restarts_total{watch=\"nodes\",kind=\"Node\"}");
+    assert!(restarts > Some(0.0), "{restarts:?}");
+}
+
+fn grant(playground: &Playground, rules: &[Value]) {
+    let patch = json!([{"op": "replace", "path": "/rules", "value": rules}]).to_string();
+    playground.kubectl(&["patch", "clusterrole", ROLE, "--type=json", "-p", &patch]).unwrap();
+}
+
+pub(crate) fn it_counts_and_logs_what_happened_once(stage: &Stage) {
+    let operator = Served::start(&stage.playground, "counted");
+    operator.until_ready();
+    let namespace = jobs::namespace(stage, "counted");
+    let job = Job::named("train").simulated_for("2s");
+    job.apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
+    let told = wait_for("the close is told", LIMIT, || {
+        let told = operator.told(&namespace, "lease closed");
+        if told.is_empty() { Err("not yet") } else { Ok(told) }
+    });
+    assert_eq!(told.len(), 1, "{told:?}");
+    let status = lease.status.unwrap();
+    for (field, value) in [
+        ("lease", json!("train-r0-a1")),
+        ("name", json!("train")),
+        ("reason", json!("Completed")),
+        ("payer", json!("User")),
+        ("charged", json!(status.charged)),
+        ("absorbed", json!(status.absorbed)),
+        ("currency", json!("USD")),
+    ] {
+        assert_eq!(told[0][field], value, "{field}: {told:?}");
+    }
+    let changes = operator.told(&namespace, "job changed");
+    let reasons: Vec<&str> = changes.iter().filter_map(|line| line["reason"].as_str()).collect();
+    assert_eq!(reasons.last(), Some(&"Succeeded"), "{changes:?}");
+    let mut once = reasons.clone();
+    once.dedup();
+    assert_eq!(reasons, once, "each change has one line");
+    // Jobs of other tests may end meanwhile.
+    let ended =
+        "leasehold_leases_ended_total{state=\"Closed\",reason=\"Completed\",payer=\"User\"}";
+    let created = "leasehold_api_requests_total{verb=\"create\",resource=\"pods\",code=\"201\"}";
+    for (series, least) in [
+        (ended, 1.0),
+        ("leasehold_pods_created_total", 1.0),
+        (created, 1.0),
+        ("leasehold_passes_total{result=\"Done\"}", 3.0),
+        ("leasehold_charged_money_total{currency=\"USD\"}", 0.000_001),
+        ("leasehold_held_card_seconds_total{card=\"rtx4090\",payer=\"User\"}", 1.0),
+        ("leasehold_cards{card=\"rtx4090\"}", 8.0),
+        ("leasehold_ready", 1.0),
+    ] {
+        let value = operator.metric(series);
+        assert!(value >= Some(least), "{series}: {value:?}\n{}", operator.get("/metrics").1);
+    }
+}
+
+pub(crate) fn a_restart_tells_no_event_again_and_repeated_ones_are_one(stage: &Stage) {
+    let playground = &stage.playground;
+    let operator = Served::start(playground, "events-before");
+    let namespace = jobs::namespace(stage, "events-once");
+    let job = Job::named("train").simulated_for("600s");
+    let stopped = job.clone().within("maxRuntime: 20m\ngracePeriod: 0s\nstate: Stopped");
+    for _ in 0..2 {
+        job.apply(stage, &namespace);
+        jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+        stopped.apply(stage, &namespace);
+        jobs::until_ready_is(stage, &namespace, "train", "Stopped", LIMIT);
+    }
+    Job::named("waits").on("gpu: {cards: [a100]}").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "waits", "WaitingForCard", LIMIT);
+    // Events follow the status.
+    let before = wait_for("the second round is told", LIMIT, || {
+        let events = events(stage, &namespace);
+        let twice = ["train Running 2", "train Stopped 2", "waits WaitingForCard 1"];
+        if twice.iter().all(|told| events.iter().any(|event| event == told)) {
+            Ok(events)
+        } else {
+            Err(format!("{events:?}"))
+        }
+    });
+    let mut once = before.clone();
+    once.dedup_by_key(|event| event.rsplit_once(' ').map(|(told, _)| told.to_owned()));
+    assert_eq!(before, once, "a repeated reason is one event that counts");
+    assert!(operator.terminate().success());
+    let operator = Served::start(playground, "events-after");
+    operator.until_ready();
+    wait_for("every job was looked at", LIMIT, || {
+        let passes = operator.metric("leasehold_passes_total{result=\"Done\"}").unwrap_or(0.0);
+        let waiting = operator.metric("leasehold_queue_depth").unwrap_or(1.0);
+        if passes >= 2.0 && waiting < 1.0 { Ok(()) } else { Err(format!("{passes} {waiting}")) }
+    });
+    // A change that must be told comes last: whatever was told again came before it.
+    Job::named("typo").on("gpu: {cards: [rtx4900]}").apply(stage, &namespace);
+    let after = wait_for("the new word is told", LIMIT, || {
+        let mut events = events(stage, &namespace);
+        let all = events.len();
+        events.retain(|event| !event.starts_with("typo "));
+        if events.len() < all { Ok(events) } else { Err("not yet") }
+    });
+    assert_eq!(before, after);
+    assert!(operator.terminate().success());
+}
+
+/// The operator's events about jobs of a namespace, sorted: name, reason, and how often.
+fn events(stage: &Stage, namespace: &str) -> Vec<String> {
+    let events = stage.playground.list(namespace, "events").unwrap();
+    let mut told: Vec<String> = events
+        .iter()
+        .filter(|event| event["involvedObject"]["kind"] == "GpuJob")
+        .map(|event| {
+            let text = |path| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let count = event["series"]["count"].as_i64().unwrap_or(1);
+            format!("{} {} {count}", text("/involvedObject/name"), text("/reason"))
+        })
+        .collect();
+    told.sort();
+    told
+}
