@@ -133,9 +133,9 @@ pub struct GpuLeaseStatus {
     #[schemars(schema_with = "schema::instant")]
     pub ended_at: Option<String>,
     /// How well the end is known: Kubelet (it said so), Refused (it refused the pod), Observed (no
-    /// container with cards had started; the end is when it was seen), NodeLost (the node stayed silent;
-    /// the end is when it was last known alive), Lost (the pod vanished;
-    /// the end is when that was seen, and nobody pays).
+    /// container with cards had started; the end is when it was seen), `NodeLost` (the node stayed
+    /// silent; the end is when it was last known alive), Lost (the pod vanished; the end is when that
+    /// was seen, and nobody pays).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "end_known")]
     pub end_known: Option<String>,

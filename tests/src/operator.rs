@@ -38,7 +38,7 @@ impl Operator {
     ) -> Result<Self, Box<dyn std::error::Error>> {
         let settings = playground.directory().join("operator-settings.yaml");
         // A cluster that is not our playground has none.
-        let given = std::fs::read_to_string(playground.directory().join("settings.yaml"));
+        let given = std::fs::read_to_string(playground.settings());
         std::fs::write(&settings, given.unwrap_or_default() + more)?;
         let kubeconfig = playground.directory().join("operator.kubeconfig");
         std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;

@@ -172,6 +172,12 @@ impl Playground {
         }
     }
 
+    /// Settings for the operator, by which pods reach what this machine reaches.
+    #[must_use]
+    pub fn settings(&self) -> PathBuf {
+        self.directory.join("settings.yaml")
+    }
+
     /// Where its state lies.
     #[must_use]
     pub fn directory(&self) -> &Path {

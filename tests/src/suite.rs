@@ -67,8 +67,9 @@ pub fn run(
 /// Whether an operator runs beside the tests that run together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithOperator {
-    /// One operator for all of them; tests that run alone start their own.
-    Shared,
+    /// One operator for all of them, with these lines of settings; tests that run alone start their
+    /// own.
+    Shared(&'static str),
     /// None.
     Absent,
 }
@@ -85,7 +86,7 @@ fn start(
     let directory = runs.join(format!("{level}-{}", std::process::id()));
     let playground = Playground::up(&environment, &directory, shape)?;
     let running = match operator {
-        WithOperator::Shared => Some(Operator::start(&playground)?),
+        WithOperator::Shared(settings) => Some(Operator::start_with(&playground, settings)?),
         WithOperator::Absent => None,
     };
     Ok((Stage { playground }, running))

@@ -67,5 +67,5 @@ fn main() -> ExitCode {
             service::a_restart_tells_no_event_again_and_repeated_ones_are_one,
         ),
     ];
-    run("cluster", shape, WithOperator::Shared, together, alone)
+    run("cluster", shape, WithOperator::Shared(""), together, alone)
 }

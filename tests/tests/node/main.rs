@@ -7,7 +7,6 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
-mod disturbances;
 mod environments;
 mod faults;
 mod in_cluster;
@@ -40,28 +39,16 @@ fn main() -> ExitCode {
         ("an_image_that_is_nowhere_is_named", programs::image_that_is_nowhere),
         ("packages_are_restored_from_a_config_map", environments::from_a_config_map),
         ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
-        ("a_deleted_job_gives_its_card_back", disturbances::jobs_that_are_deleted),
-        (
-            "a_program_that_uses_too_much_memory_is_named",
-            disturbances::a_program_that_uses_too_much_memory,
-        ),
+        ("a_deleted_job_gives_its_card_back", programs::deleted),
+        ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
     ];
     let alone: &[Test] = &[
         ("each_fault_of_a_card_has_its_reason_and_costs_nothing", faults::of_cards),
         ("a_deadline_holds_without_the_operator", survival::killed_after_the_pod_was_created),
         ("a_deadline_holds_when_the_operator_dies_before_it", survival::killed_before_the_deadline),
         ("examples_applied_again_and_again_run_once", survival::examples_run_once),
-        ("a_deleted_pod_is_paid_by_who_deleted_it", disturbances::pods_that_are_deleted),
-        (
-            "a_minute_without_kubelet_api_server_or_containerd_ends_nothing",
-            disturbances::a_minute_without_kubelet_api_server_or_containerd,
-        ),
-        (
-            "a_node_that_stays_silent_or_is_deleted_costs_nothing",
-            disturbances::a_node_that_stays_silent_and_one_that_is_deleted,
-        ),
         ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
     ];
-    run("node", shape, WithOperator::Shared, together, alone)
+    run("node", shape, WithOperator::Shared(""), together, alone)
 }

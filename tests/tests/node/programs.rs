@@ -14,7 +14,7 @@ pub(crate) fn quickstart(stage: &Stage) {
     stage.playground.kubectl(&["apply", "-n", &namespace, "-f", &example]).unwrap();
     jobs::until_ready_is(stage, &namespace, "quickstart", "Succeeded", LIMIT);
     let log = log_of(stage, &namespace, "quickstart-r0-a1");
-    assert!(log.contains("NVIDIA GeForce RTX 4090"), "{log}");
+    assert!(log.contains("NVIDIA GeForce RTX 4090") && log.contains("einops 0.8.0"), "{log}");
     let lease = jobs::closed_lease(stage, &namespace, "quickstart-r0-a1", LIMIT);
     assert_eq!(lease.status.as_ref().unwrap().released_because.as_deref(), Some("Completed"));
     jobs::charge_is_rate_times_held_time(&lease);
@@ -128,4 +128,39 @@ pub(crate) fn agent_is_static(stage: &Stage) {
     for header in 0..count {
         assert_ne!(number(table + header * entry, 4), PT_INTERP as usize, "it has a loader");
     }
+}
+
+fn forever(stage: &Stage, namespace: &str) -> String {
+    let namespace = jobs::namespace(stage, namespace);
+    Job::named("train").running("command: [sleep, infinity]").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    namespace
+}
+
+pub(crate) fn deleted(stage: &Stage) {
+    for (name, cascade) in [("foreground", "foreground"), ("orphan", "orphan")] {
+        let namespace = forever(stage, name);
+        let cascade = format!("--cascade={cascade}");
+        stage
+            .playground
+            .kubectl(&["delete", "gpujob", "train", "-n", &namespace, &cascade])
+            .unwrap();
+        let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
+        assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
+        jobs::until_no_pod_is_left(stage, &namespace, LIMIT);
+    }
+    let namespace = forever(stage, "with-namespace");
+    let delete = ["delete", "namespace", &namespace, "--timeout=180s"];
+    stage.playground.kubectl(&delete).unwrap();
+}
+
+pub(crate) fn too_much_memory(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "memory");
+    Job::named("train")
+        .running("script: \"tail /dev/zero\"")
+        .within("maxRuntime: 20m\nresources: {memory: 64Mi, sharedMemory: 64Mi}")
+        .apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "HostOutOfMemory", LIMIT);
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
+    jobs::charge_is_rate_times_held_time(&lease);
 }

@@ -22,7 +22,9 @@ impl Findings {
         if !act.prints.is_empty() {
             let log = ground.kubectl(&["logs", &attempt, "-c", "main"])?;
             self.tell(&format!("Output of pod {attempt}"), &log);
-            self.check(format!("{name} printed {:?}", act.prints), log.contains(act.prints));
+            for words in act.prints {
+                self.check(format!("{name} printed {words:?}"), log.contains(words));
+            }
         }
         let job: GpuJob = ground.get("gpujob", name)?.ok_or("the job is gone")?;
         let status = job.status.ok_or("the job has no status")?;

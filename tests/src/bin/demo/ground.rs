@@ -20,12 +20,16 @@ use crate::{
 
 const NAMESPACE: &str = "leasehold-demo";
 const ON_A_NODE: &[Act] = &[
-    Act { name: "quickstart", released_because: "Completed", prints: "NVIDIA GeForce RTX 4090" },
-    Act { name: "endless", released_because: "MaxRuntimeReached", prints: "told to stop" },
+    Act {
+        name: "quickstart",
+        released_because: "Completed",
+        prints: &["NVIDIA GeForce RTX 4090", "einops 0.8.0"],
+    },
+    Act { name: "endless", released_because: "MaxRuntimeReached", prints: &["told to stop"] },
 ];
 /// Simulated nodes execute nothing, so that only the lease of a job that ends can be shown.
 const ON_SIMULATED_NODES: &[Act] =
-    &[Act { name: "quickstart", released_because: "Completed", prints: "" }];
+    &[Act { name: "quickstart", released_because: "Completed", prints: &[] }];
 
 /// A cluster with the operator in it.
 #[derive(Debug)]
@@ -132,7 +136,9 @@ pub(crate) fn playground(options: &Options, cards: &str) -> Result<(), Failure> 
     let (mut playground, _) = up(&environment, &directory, cards)?;
     playground.keep();
     eprintln!("It is up: run the lines below in your shell and, unless an operator runs already,");
-    eprintln!("\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} &");
+    eprintln!(
+        "\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} --settings \"$LEASEHOLD_SETTINGS\" &"
+    );
     print!("{}", lines_for_a_shell(&playground));
     Ok(())
 }
@@ -178,9 +184,10 @@ fn lines_for_a_shell(playground: &Playground) -> String {
     let environment = playground.environment();
     let kubeconfig = playground.kubeconfig().unwrap_or(Path::new(""));
     format!(
-        "export KUBECONFIG={}\nexport LEASEHOLD_OPERATOR={}\nkubectl() {{ {} kubectl \"$@\"; }}\n",
+        "export KUBECONFIG={}\nexport LEASEHOLD_OPERATOR={}\nexport LEASEHOLD_SETTINGS={}\nkubectl() {{ {} kubectl \"$@\"; }}\n",
         quoted(kubeconfig),
         quoted(&environment.operator),
+        quoted(&playground.settings()),
         quoted(&environment.playground)
     )
 }

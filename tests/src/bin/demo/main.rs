@@ -27,7 +27,7 @@ pub(crate) struct Act {
     /// Why its card shall come back.
     released_because: &'static str,
     /// What its pod shall have printed; empty where nothing is executed.
-    prints: &'static str,
+    prints: &'static [&'static str],
 }
 
 fn main() -> ExitCode {

@@ -1,0 +1,153 @@
+//! What happens to nodes, their programs and pods while a job runs: each has one reason, one payer,
+//! and the card comes back. Each case has a node of its own, chosen by its card.
+
+use leasehold_crds::lease::GpuLeaseStatus;
+use leasehold_tests::{
+    jobs::{self, Job},
+    operator::Operator,
+    suite::Stage,
+    waiting::wait_for,
+};
+use serde_json::Value;
+
+use crate::{LIMIT, SETTINGS};
+
+/// A node, and the job that only it can run.
+#[derive(Clone, Copy)]
+struct Place {
+    node: &'static str,
+    gpu: &'static str,
+}
+
+const FIRST: Place = Place { node: "node-1", gpu: "gpu: {cards: [rtx4090]}" };
+const SECOND: Place = Place { node: "node-2", gpu: "gpu: {cards: [rtx3090]}" };
+const THIRD: Place = Place { node: "node-3", gpu: "gpu: {cards: [a100-pcie-40]}" };
+
+const FOR_EVER: &str = "command: [sleep, infinity]";
+
+/// A job that runs there, and its namespace.
+fn running(stage: &Stage, namespace: &str, place: Place, program: &str) -> String {
+    let namespace = jobs::namespace(stage, namespace);
+    Job::named("train")
+        .on(place.gpu)
+        .running(program)
+        .within("maxRuntime: 20m")
+        .apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
+    namespace
+}
+
+/// How the only lease of the job ended; nothing else was started.
+fn end(stage: &Stage, namespace: &str) -> GpuLeaseStatus {
+    let lease = jobs::closed_lease(stage, namespace, "train-r0-a1", LIMIT);
+    assert_eq!(stage.playground.list(namespace, "gpuleases").unwrap().len(), 1);
+    let status = lease.status.unwrap();
+    assert!(status.message.as_deref().is_some_and(|message| !message.is_empty()));
+    status
+}
+
+fn ends_as(stage: &Stage, namespace: &str, reason: &str, payer: &str) {
+    jobs::until_ready_is(stage, namespace, "train", reason, LIMIT);
+    let status = end(stage, namespace);
+    assert_eq!(status.released_because.as_deref(), Some(reason));
+    assert_eq!(status.paid_by.as_deref(), Some(payer), "{status:?}");
+    let is_free = status.charged.as_deref() == Some("0.00");
+    assert_eq!(is_free, payer == "Infrastructure", "{status:?}");
+}
+
+/// A program that ran through whatever happened is paid for its time.
+fn succeeds(stage: &Stage, namespace: &str, seconds: i64) {
+    jobs::until_ready_is(stage, namespace, "train", "Succeeded", LIMIT);
+    let lease = jobs::closed_lease(stage, namespace, "train-r0-a1", LIMIT);
+    jobs::charge_is_rate_times_held_time(&lease);
+    assert_eq!(jobs::ran_for(&lease), seconds, "the kubelet's times count");
+    assert_eq!(stage.playground.list(namespace, "gpuleases").unwrap().len(), 1);
+}
+
+/// Waits in real time: what is waited for is that nothing happens.
+fn pass(seconds: i64) {
+    let since = jobs::now();
+    wait_for(&format!("{seconds} s are over"), LIMIT, || {
+        let passed = jobs::now().duration_since(since).as_secs();
+        if passed >= seconds { Ok(()) } else { Err(passed) }
+    });
+}
+
+/// The kubelet is away until its node counts as silent, and comes back before it counts as lost.
+pub(crate) fn a_minute_without_kubelet(stage: &Stage) {
+    let namespace = running(stage, "kubelet", FIRST, "command: [sleep, \"90\"]");
+    let hanging = stage.playground.hang_kubelet(FIRST.node).unwrap();
+    let message = jobs::until_ready_is(stage, &namespace, "train", "NodeSilent", LIMIT);
+    assert!(message.contains(FIRST.node), "{message}");
+    drop(hanging);
+    succeeds(stage, &namespace, 90);
+}
+
+pub(crate) fn a_kubelet_that_never_comes_back(stage: &Stage) {
+    let namespace = running(stage, "silent", SECOND, FOR_EVER);
+    let hanging = stage.playground.hang_kubelet(SECOND.node).unwrap();
+    ends_as(stage, &namespace, "NodeLost", "Infrastructure");
+    // One that does comes back to a pod that it has to end.
+    drop(hanging);
+    jobs::until_no_pod_runs(stage, &namespace, LIMIT);
+    runs_again(stage, "after-silence", SECOND);
+}
+
+pub(crate) fn containerd_is_killed(stage: &Stage) {
+    let namespace = running(stage, "containerd", THIRD, "command: [sleep, \"20\"]");
+    stage.playground.kill_containerd(THIRD.node).unwrap();
+    succeeds(stage, &namespace, 20);
+}
+
+pub(crate) fn pods_that_are_deleted(stage: &Stage) {
+    let operator = Operator::start(&stage.playground).unwrap();
+    let kubectl = |arguments: &[&str]| stage.playground.kubectl(arguments).unwrap();
+    let namespace = running(stage, "by-hand", THIRD, FOR_EVER);
+    kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace]);
+    ends_as(stage, &namespace, "PodDeleted", "User");
+
+    let namespace = running(stage, "by-force", THIRD, FOR_EVER);
+    kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace, "--force", "--grace-period=0"]);
+    ends_as(stage, &namespace, "PodDeleted", "User");
+
+    let namespace = running(stage, "by-drain", THIRD, FOR_EVER);
+    kubectl(&["drain", THIRD.node, "--force", "--ignore-daemonsets", "--delete-emptydir-data"]);
+    ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
+    kubectl(&["uncordon", THIRD.node]);
+    operator.kill().unwrap();
+}
+
+pub(crate) fn a_minute_without_api_server(stage: &Stage) {
+    let operator = Operator::start(&stage.playground).unwrap();
+    let namespace = running(stage, "api-server", FIRST, "command: [sleep, \"30\"]");
+    let hanging = stage.playground.hang_api_server().unwrap();
+    pass(60);
+    drop(hanging);
+    succeeds(stage, &namespace, 30);
+    operator.kill().unwrap();
+}
+
+pub(crate) fn a_node_is_deleted(stage: &Stage) {
+    let operator = Operator::start_with(&stage.playground, SETTINGS).unwrap();
+    let namespace = running(stage, "gone", SECOND, FOR_EVER);
+    stage.playground.kubectl(&["delete", "node", SECOND.node]).unwrap();
+    ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
+    // A kubelet that starts registers its node again.
+    stage.playground.kill_kubelet(SECOND.node).unwrap();
+    wait_for("the node is back", LIMIT, || {
+        let node: Option<Value> =
+            stage.playground.get("", "node", SECOND.node).map_err(|error| error.to_string())?;
+        let cards = node.and_then(|node| {
+            node.pointer("/status/allocatable/nvidia.com~1gpu")?.as_str().map(str::to_owned)
+        });
+        if cards.as_deref() == Some("2") { Ok(()) } else { Err(format!("{cards:?} cards")) }
+    });
+    runs_again(stage, "after-deletion", SECOND);
+    operator.kill().unwrap();
+}
+
+fn runs_again(stage: &Stage, namespace: &str, place: Place) {
+    let namespace = running(stage, namespace, place, FOR_EVER);
+    stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
+    assert_eq!(end(stage, &namespace).released_because.as_deref(), Some("HolderDeleted"));
+}
