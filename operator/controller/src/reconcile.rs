@@ -34,16 +34,17 @@ pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, 
         )
     });
     let done = match record(context, &seen, &plan).await {
-        Ok(()) => act(context, holder, &seen, &plan.commands).await,
-        Err(error) => {
-            // A status that cannot be written stops no stop.
-            act(context, holder, &seen, &plan.enforcing()).await?;
-            Err(error)
+        Ok(()) => {
+            let done = act(context, holder, &seen, &plan.commands).await;
+            // The next pass finds the new status and tells nothing: what is recorded is told now.
+            tell(context, &seen, &plan).await;
+            done
         }
+        // A status that cannot be written stops no stop.
+        Err(error) => act(context, holder, &seen, &plan.enforcing()).await.and(Err(error)),
     };
-    match done {
-        Ok(()) => tell(context, &seen, &plan).await,
-        Err(_) => context.supply.give_back(holder, &plan),
+    if done.is_err() {
+        context.supply.give_back(holder, &plan);
     }
     done.map(|()| wake(&plan, now))
 }

@@ -7,6 +7,7 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
+mod crowds;
 mod environments;
 mod faults;
 mod in_cluster;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
         ("an_image_that_is_nowhere_is_named", programs::image_that_is_nowhere),
         ("packages_are_restored_from_a_config_map", environments::from_a_config_map),
         ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
+        ("reports_that_are_cut_keep_their_reason", crowds::reports_that_are_cut),
+        ("a_program_on_a_full_disk_fails_and_says_so", programs::full_disk),
         ("a_deleted_job_gives_its_card_back", programs::deleted),
         ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
     ];
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         ("each_fault_of_a_card_has_its_reason_and_costs_nothing", faults::of_cards),
         ("a_deadline_holds_without_the_operator", survival::killed_after_the_pod_was_created),
         ("a_deadline_holds_when_the_operator_dies_before_it", survival::killed_before_the_deadline),
+        ("an_operator_that_dies_all_the_time_starts_nothing_twice", survival::killed_all_the_time),
         ("examples_applied_again_and_again_run_once", survival::examples_run_once),
         ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),

@@ -44,6 +44,20 @@ pub(crate) fn failures(stage: &Stage) {
     }
 }
 
+/// `/dev/shm` is a tmpfs of the size that was asked for.
+pub(crate) fn full_disk(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "full");
+    Job::named("train")
+        .running("command: [dd, if=/dev/zero, of=/dev/shm/full, bs=1M, count=100]")
+        .within("maxRuntime: 20m\nresources: {memory: 256Mi, sharedMemory: 64Mi}")
+        .apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "CommandFailed", LIMIT);
+    let log = log_of(stage, &namespace, "train-r0-a1");
+    assert!(log.contains("No space left on device"), "{log}");
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
+    jobs::charge_is_rate_times_held_time(&lease);
+}
+
 pub(crate) fn image_that_is_nowhere(stage: &Stage) {
     let namespace = jobs::namespace(stage, "no-image");
     let job = Job::named("train").within("maxRuntime: 20m\nimagePullPolicy: Never");

@@ -117,3 +117,36 @@ pub(crate) fn examples_run_once(stage: &Stage) {
         jobs::charge_is_rate_times_held_time(&lease);
     }
 }
+
+/// Operators live for two seconds each, whatever they are doing then.
+pub(crate) fn killed_all_the_time(stage: &Stage) {
+    let namespace = jobs::namespace(stage, "killed-always");
+    let names = ["one", "two", "three"];
+    for name in names {
+        Job::named(name).running("command: [sleep, '4']").apply(stage, &namespace);
+    }
+    wait_for("all jobs have ended", LIMIT, || {
+        let operator = Operator::start(&stage.playground).map_err(|error| error.to_string())?;
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        operator.kill().map_err(|error| error.to_string())?;
+        let words: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let job: Option<GpuJob> = stage.playground.get(&namespace, "gpujob", name).unwrap();
+                let status = job.and_then(|job| job.status);
+                status.and_then(|status| status.outcome).map(|outcome| outcome.reason)
+            })
+            .collect();
+        let done = words.iter().all(|word| word.as_deref() == Some("Completed"));
+        if done { Ok(()) } else { Err(format!("{words:?}")) }
+    });
+    let operator = Operator::start(&stage.playground).unwrap();
+    for name in names {
+        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
+        jobs::charge_is_rate_times_held_time(&lease);
+        assert_eq!(jobs::ran_for(&lease), 4, "{name}");
+    }
+    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), names.len());
+    assert_eq!(stage.playground.list(&namespace, "pods").unwrap().len(), names.len());
+    operator.kill().unwrap();
+}

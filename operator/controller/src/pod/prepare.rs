@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, Volume,
 };
 use leasehold_core::{plan::PodPlan, pod::container};
-use leasehold_crds::{GpuJobSpec, Settings, desire::file_names, job::Environment};
+use leasehold_crds::{GpuJobSpec, Settings, desire::file_names, job::Environment, names};
 
 use super::build::{LEASE_DIR, mount, variable, with_cards};
 
@@ -55,6 +55,10 @@ pub(super) fn prepare(spec: &GpuJobSpec, plan: &PodPlan, settings: &Settings) ->
         variable("LEASEHOLD_LEASE_DIR", LEASE_DIR),
         variable("LEASEHOLD_REQUIREMENTS", literal(&file_names(environment).join("\n"))),
     ];
+    // So that money ends a restore also while no operator runs.
+    env.extend(
+        plan.hold.map(|hold| variable(names::ENVIRONMENT_HELD_SECONDS, hold.as_secs().to_string())),
+    );
     env.extend(files(environment, spec.working_dir.as_deref()));
     env.extend(settings.index.as_deref().map(|index| variable("UV_DEFAULT_INDEX", literal(index))));
     if !settings.extra_indexes.is_empty() {

@@ -137,9 +137,10 @@ fn an_environment_is_prepared_from_its_files_alone() {
             })
             .collect::<Vec<_>>()
     };
-    let [dir, orders, index, extra, own] = [
+    let [dir, orders, money, index, extra, own] = [
         "LEASEHOLD_ENVIRONMENT_DIR=/leasehold/environment",
         "LEASEHOLD_LEASE_DIR=/leasehold/lease",
+        "LEASEHOLD_HELD_SECONDS=7200",
         "UV_DEFAULT_INDEX=https://mirror/simple",
         "UV_INDEX=https://a/simple https://b/simple",
         "TOKEN=t",
@@ -158,7 +159,8 @@ fn an_environment_is_prepared_from_its_files_alone() {
             ],
         ),
     ] {
-        let expected = [&[dir, orders], given, &[index, extra, own]].concat();
+        let expected =
+            [&[dir, orders], &given[..1], &[money], &given[1..], &[index, extra, own]].concat();
         assert_eq!(env(environment.clone()), expected, "{environment}");
     }
 }
