@@ -136,8 +136,9 @@ pub(crate) fn playground(options: &Options, cards: &str) -> Result<(), Failure> 
     let (mut playground, _) = up(&environment, &directory, cards)?;
     playground.keep();
     eprintln!("It is up: run the lines below in your shell and, unless an operator runs already,");
+    // Nobody has asked for its pages, and their usual port is often taken.
     eprintln!(
-        "\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} --settings \"$LEASEHOLD_SETTINGS\" &"
+        "\"$LEASEHOLD_OPERATOR\" run --agent-image {AGENT_IMAGE} --settings \"$LEASEHOLD_SETTINGS\" --listen none &"
     );
     print!("{}", lines_for_a_shell(&playground));
     Ok(())
