@@ -187,9 +187,13 @@ pub(crate) fn it_counts_and_logs_what_happened_once(stage: &Stage) {
     ] {
         assert_eq!(told[0][field], value, "{field}: {told:?}");
     }
-    let changes = operator.told(&namespace, "job changed");
+    // Jobs and leases are watched apart: the last change may be told a moment later.
+    let changes = wait_for("the end is told", LIMIT, || {
+        let changes = operator.told(&namespace, "job changed");
+        let last = changes.last().map(|line| line["reason"].clone()).unwrap_or_default();
+        if last == "Succeeded" { Ok(changes) } else { Err(format!("{changes:?}")) }
+    });
     let reasons: Vec<&str> = changes.iter().filter_map(|line| line["reason"].as_str()).collect();
-    assert_eq!(reasons.last(), Some(&"Succeeded"), "{changes:?}");
     let mut once = reasons.clone();
     once.dedup();
     assert_eq!(reasons, once, "each change has one line");

@@ -12,7 +12,7 @@ use crate::LIMIT;
 
 pub(crate) fn events_tell_each_change_of_the_word_once(stage: &Stage) {
     let namespace = jobs::namespace(stage, "events");
-    Job::named("train").simulated_for("2s").apply(stage, &namespace);
+    Job::named("train").simulated_for("15s").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
     Job::named("typo").on("gpu: {cards: [rtx4900]}").apply(stage, &namespace);
     for (name, reason, kind) in [
