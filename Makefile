@@ -81,11 +81,12 @@ fmt: ## Rust sources are formatted
 	@cargo fmt --all -- --check
 
 .PHONY: go
-go: ## Go sources are formatted and pass vet
+go: ## Go sources are formatted, pass vet and their tests
 	@cd tests/playground; \
 	unformatted=$$(gofmt -l .); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w: $$unformatted" >&2; exit 1; }; \
-	CGO_ENABLED=0 GOFLAGS=-trimpath GOTOOLCHAIN=local go vet ./...
+	CGO_ENABLED=0 GOFLAGS=-trimpath GOTOOLCHAIN=local go vet ./...; \
+	CGO_ENABLED=0 GOFLAGS=-trimpath GOTOOLCHAIN=local go test ./...
 
 .PHONY: lint
 lint: ## clippy, no warnings

@@ -204,7 +204,7 @@ pub fn directories(path: &OsStr) -> impl Iterator<Item = PathBuf> {
 mod tests {
     use super::*;
 
-    fn settings(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
+    pub(super) fn settings(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
         let pairs: Vec<(String, OsString)> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
         move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())

@@ -85,3 +85,49 @@ pub const NEEDED: &[Right] = &[
     Right::to("create", "events.k8s.io", "events", "", "changes are not told as Events"),
     Right::to("patch", "events.k8s.io", "events", "", "repeated Events are lost"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::api::rbac::v1::ClusterRole;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The chart grants what is asked for, and nothing else but the asking.
+    #[test]
+    fn the_chart_grants_what_is_needed() {
+        let chart = include_str!("../../../charts/leasehold/rbac.yaml");
+        let documents: Vec<Value> = serde_yaml::from_multiple(chart).unwrap();
+        let role = documents
+            .into_iter()
+            .find(|one| {
+                one["kind"] == "ClusterRole" && one["metadata"]["name"] == "leasehold-operator"
+            })
+            .unwrap();
+        let role: ClusterRole = serde_json::from_value(role).unwrap();
+        let mut granted = BTreeSet::new();
+        for rule in role.rules.unwrap() {
+            for group in rule.api_groups.iter().flatten() {
+                for resource in rule.resources.iter().flatten() {
+                    let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
+                    for verb in &rule.verbs {
+                        let right = [verb, group.as_str(), resource, sub].map(str::to_owned);
+                        granted.insert(right);
+                    }
+                }
+            }
+        }
+        granted.remove(
+            &["create", "authorization.k8s.io", "selfsubjectaccessreviews", ""].map(str::to_owned),
+        );
+        let needed: BTreeSet<_> = NEEDED
+            .iter()
+            .map(|right| {
+                [right.verb, right.group, right.resource, right.subresource].map(str::to_owned)
+            })
+            .collect();
+        assert_eq!(granted, needed);
+    }
+}

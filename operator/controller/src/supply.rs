@@ -3,16 +3,14 @@
 //! Deciding happens under the supply's lock: a card that one pass has chosen is counted as taken
 //! before another pass looks, although its pod does not exist yet.
 
+mod facts;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Container, Node, Pod},
-    apimachinery::pkg::api::resource::Quantity,
-};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 use leasehold_core::{
     catalog::Catalog,
@@ -20,7 +18,9 @@ use leasehold_core::{
     plan::{Command, Plan},
 };
 
-use leasehold_crds::{names, quantity};
+use leasehold_crds::names;
+
+use facts::{NodeFacts, Usage, cards_of, has_ended, usage_of};
 
 /// The resource under which the device plugin offers whole cards.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
@@ -64,24 +64,6 @@ impl Default for Inner {
             waiting: HashMap::new(),
         }
     }
-}
-
-#[derive(Clone, PartialEq, Eq)]
-struct Usage {
-    node: String,
-    count: u32,
-}
-
-/// A node as its object tells.
-#[derive(Clone, PartialEq, Eq)]
-struct NodeFacts {
-    product: Option<String>,
-    memory_mib: Option<i64>,
-    allocatable: u32,
-    open: bool,
-    silent_since: Option<Timestamp>,
-    cpu_millis: i64,
-    memory_bytes: i64,
 }
 
 /// Cards of one model, counted over the cluster.
@@ -336,68 +318,6 @@ impl Inner {
                 node.allocatable.saturating_sub(used.get(node.name.as_str()).copied().unwrap_or(0));
         }
     }
-}
-
-impl NodeFacts {
-    fn of(node: &Node) -> Self {
-        let labels = node.labels();
-        let shared = labels
-            .get("nvidia.com/gpu.sharing-strategy")
-            .is_some_and(|strategy| strategy != "none");
-        let status = node.status.as_ref();
-        let amount =
-            |resource: &str| -> Option<&Quantity> { status?.allocatable.as_ref()?.get(resource) };
-        let ready = status
-            .and_then(|status| status.conditions.as_ref())
-            .and_then(|all| all.iter().find(|one| one.type_ == "Ready"));
-        let is_ready = ready.is_some_and(|ready| ready.status == "True");
-        // The node controller writes Unknown once the kubelet's lease has run out.
-        let silent_since = ready
-            .filter(|ready| ready.status == "Unknown")
-            .and_then(|ready| ready.last_transition_time.as_ref())
-            .map(|time| time.0);
-        let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false);
-        Self {
-            product: labels.get("nvidia.com/gpu.product").filter(|_| !shared).cloned(),
-            memory_mib: labels.get("nvidia.com/gpu.memory").and_then(|text| text.parse().ok()),
-            allocatable: amount(GPU_RESOURCE)
-                .and_then(quantity::units)
-                .and_then(|units| u32::try_from(units).ok())
-                .unwrap_or(0),
-            open: is_ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
-            silent_since,
-            cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
-            memory_bytes: amount("memory").and_then(quantity::units).unwrap_or(0),
-        }
-    }
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-fn usage_of(pod: &Pod) -> Option<Usage> {
-    let node = pod.spec.as_ref()?.node_name.clone()?;
-    let count = cards_of(pod);
-    (count > 0).then_some(Usage { node, count })
-}
-
-/// What a pod holds: the most that its containers and init containers need at one time.
-fn cards_of(pod: &Pod) -> u32 {
-    let Some(spec) = &pod.spec else { return 0 };
-    let cards = |container: &Container| -> u32 {
-        container
-            .resources
-            .as_ref()
-            .and_then(|resources| resources.limits.as_ref()?.get(GPU_RESOURCE))
-            .and_then(quantity::units)
-            .and_then(|units| u32::try_from(units).ok())
-            .unwrap_or(0)
-    };
-    let main: u32 = spec.containers.iter().map(cards).fold(0, u32::saturating_add);
-    let init = spec.init_containers.iter().flatten().map(cards).max().unwrap_or(0);
-    main.max(init)
 }
 
 #[cfg(test)]

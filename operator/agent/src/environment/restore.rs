@@ -159,13 +159,7 @@ fn credentials() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn settings(pairs: &[(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
-        let pairs: Vec<(String, OsString)> =
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
-        move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
-    }
+    use super::{super::tests::settings, *};
 
     const LEAST: [(&str, &str); 2] =
         [(REQUIREMENTS, "a.txt\n\nb.txt\n"), (ENVIRONMENT_DIR, "/env")];

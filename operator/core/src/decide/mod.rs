@@ -73,22 +73,26 @@ pub fn decide(
     now: Timestamp,
 ) -> Plan {
     let mut draft = Draft::of(seen, desired);
-    match (&seen.lease, &seen.object) {
+    let answers = match (&seen.lease, &seen.object) {
         (Some(lease), Some(object)) if lease.holder_uid != object.uid => {
             attempt::go_on(&mut draft, desired, seen, lease, now);
             draft.wait_for_another(object, lease);
+            Vec::new()
         }
         (Some(lease), _) => {
-            requests::take_in(&mut draft, desired, seen, now);
+            let answers = requests::take_in(&mut draft, desired, seen, now);
             attempt::go_on(&mut draft, desired, seen, lease, now);
+            answers
         }
         (None, _) => {
-            requests::take_in(&mut draft, desired, seen, now);
+            let answers = requests::take_in(&mut draft, desired, seen, now);
             start::begin(&mut draft, holder, desired, seen, now);
+            answers
         }
-    }
+    };
     let seals = seen.unsealed.iter().map(|lease| Command::SealLease { lease: lease.clone() });
     draft.commands.extend(seals);
+    draft.commands.extend(answers);
     draft.finish(seen.object.as_ref(), now)
 }
 

@@ -13,13 +13,14 @@ use crate::{
     status::MOST_REQUESTS,
 };
 
-/// Takes in all requests, oldest first; the rest of the decision sees what they changed.
+/// Takes in all requests, oldest first; the rest of the decision sees what they changed. Gives what is
+/// to be written into them, which must hold up nothing else.
 pub(super) fn take_in(
     draft: &mut Draft,
     desired: Option<&Result<Desired, Finding>>,
     seen: &Observed<'_>,
     now: Timestamp,
-) {
+) -> Vec<Command> {
     let desired = desired.and_then(|desired| desired.as_ref().ok());
     let is_new_run =
         seen.lease.is_none() && desired.is_some_and(|desired| needs_ledger(&draft.status, desired));
@@ -28,9 +29,10 @@ pub(super) fn take_in(
         draft.status.stopped_by = None;
     }
     let is_over = draft.status.outcome.is_some() && !is_new_run;
+    let mut commands = Vec::new();
     for request in &seen.requests {
         if let Some(answered_at) = request.answered_at {
-            clear_away(draft, request, answered_at, now);
+            commands.extend(clear_away(draft, request, answered_at, now));
             continue;
         }
         let known = draft.status.requests.iter().find(|handled| handled.uid == request.uid);
@@ -39,18 +41,24 @@ pub(super) fn take_in(
             None => act_on(draft, request, seen, desired, is_over, now),
         };
         let (name, uid) = (request.name.clone(), request.uid.clone());
-        draft.commands.push(Command::AnswerRequest { request: name, uid, answer });
+        commands.push(Command::AnswerRequest { request: name, uid, answer });
     }
+    commands
 }
 
-fn clear_away(draft: &mut Draft, request: &Request, answered_at: Timestamp, now: Timestamp) {
+fn clear_away(
+    draft: &mut Draft,
+    request: &Request,
+    answered_at: Timestamp,
+    now: Timestamp,
+) -> Option<Command> {
     let until = lease::later(answered_at, KEPT);
     if now < until {
         draft.wake_by(until);
-        return;
+        return None;
     }
     let (request, uid) = (request.name.clone(), request.uid.clone());
-    draft.commands.push(Command::DeleteRequest { request, uid });
+    Some(Command::DeleteRequest { request, uid })
 }
 
 fn act_on(

@@ -328,8 +328,8 @@ mod tests {
         let at = |file, position| read.line_at(file, position).map(Line::place).unwrap_or_default();
         assert_eq!(at("sub/r.txt", 5), "sub/r.txt:2");
         assert_eq!(at("/leasehold/environment/files/sub/r.txt", 22), "sub/r.txt:5");
-        assert_eq!(at("/work/r.txt", 999), "r.txt:1");
-        assert_eq!(at("/work/other.txt", 0), "");
+        assert_eq!(at("/srv/r.txt", 999), "r.txt:1");
+        assert_eq!(at("/srv/other.txt", 0), "");
         let numbered = read.line_numbered("sub/r.txt", 3).map(Line::place);
         assert_eq!(numbered.as_deref(), Some("sub/r.txt:2"));
         assert_eq!(read.line_of("IDNA").map(Line::place).as_deref(), Some("sub/r.txt:2"));

@@ -65,6 +65,19 @@ fn a_request_is_acted_on_once_although_its_answer_was_lost() {
 }
 
 #[test]
+fn an_answer_holds_up_nothing() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run();
+    let (name, asked_at) = ("ask-a".into(), world.at());
+    let request =
+        Request { name, uid: "a".into(), action: Action::Stop, asked_at, answered_at: None };
+    world.requests.push(request);
+    let commands = world.plan().commands;
+    assert!(matches!(commands.last(), Some(Command::AnswerRequest { .. })), "{commands:?}");
+    assert!(commands.len() > 1, "{commands:?}");
+}
+
+#[test]
 fn an_answered_request_is_deleted_after_a_week() {
     let mut world = World::with(a_job());
     world.ask("a", Action::Stop);
