@@ -117,6 +117,9 @@ func (s *starting) prepare() (bool, error) {
 			return false, err
 		}
 	}
+	if err := enoughInotify(s.nodes); err != nil {
+		return false, err
+	}
 	for _, image := range s.images {
 		if _, err := os.Stat(image); err != nil {
 			return false, fmt.Errorf("--image: %w", err)

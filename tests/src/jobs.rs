@@ -25,7 +25,7 @@ pub struct Job<'a> {
     gpu: &'a str,
     program: String,
     limits: String,
-    environment: String,
+    environment: Vec<String>,
 }
 
 impl<'a> Job<'a> {
@@ -37,7 +37,7 @@ impl<'a> Job<'a> {
             gpu: "gpu: {cards: [4090]}",
             program: "command: [\"true\"]".to_owned(),
             limits: "maxRuntime: 20m".to_owned(),
-            environment: String::new(),
+            environment: Vec::new(),
         }
     }
 
@@ -62,14 +62,29 @@ impl<'a> Job<'a> {
     /// How long it runs on a simulated node, where nothing is executed.
     #[must_use]
     pub fn simulated_for(self, time: &str) -> Self {
-        let environment = format!("env: [{{name: PLAYGROUND_RUN_FOR, value: {time}}}]");
-        Self { environment, ..self }
+        self.with("PLAYGROUND_RUN_FOR", time)
+    }
+
+    /// On a simulated node its agent does not hear the order to stop.
+    #[must_use]
+    pub fn deaf(self) -> Self {
+        self.with("PLAYGROUND_DEAF", "yes")
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.environment.push(format!("{{name: {name}, value: \"{value}\"}}"));
+        self
     }
 
     /// The manifest.
     #[must_use]
     pub fn yaml(&self) -> String {
         let Self { name, gpu, program, limits, environment } = self;
+        // Not there when empty: other limits may bring their own.
+        let environment = match environment.as_slice() {
+            [] => String::new(),
+            some => format!("env: [{}]", some.join(", ")),
+        };
         format!(
             "apiVersion: leasehold.dev/v1alpha1
 kind: GpuJob

@@ -40,8 +40,7 @@ impl Operator {
         // A cluster that is not our playground has none.
         let given = std::fs::read_to_string(playground.settings());
         std::fs::write(&settings, given.unwrap_or_default() + more)?;
-        let kubeconfig = playground.directory().join("operator.kubeconfig");
-        std::fs::write(&kubeconfig, own_kubeconfig(playground)?)?;
+        let kubeconfig = own_kubeconfig(playground)?;
         let log = playground.directory().join("operator.log");
         let mut command = Command::new(&playground.environment().operator);
         let (variable, mark) = playground.mark()?;
@@ -107,9 +106,12 @@ fn spawn(
         .spawn()
 }
 
-/// The administrator's kubeconfig with a token of the operator's account in place of its own
+/// Writes the administrator's kubeconfig with a token of the operator's account in place of its own
 /// identity.
-fn own_kubeconfig(playground: &Playground) -> Result<String, Box<dyn std::error::Error>> {
+///
+/// # Errors
+/// An account that is not there, or a file that cannot be written.
+pub fn own_kubeconfig(playground: &Playground) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let token = playground.kubectl(&[
         "create",
         "token",
@@ -122,13 +124,15 @@ fn own_kubeconfig(playground: &Playground) -> Result<String, Box<dyn std::error:
         serde_json::from_str(&playground.kubectl(&["config", "view", "--raw", "-o", "json"])?)?;
     let cluster =
         admin.pointer("/clusters/0/cluster").cloned().ok_or("the kubeconfig has no cluster")?;
-    Ok(json!({
+    let own = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "operator",
         "clusters": [{"name": "playground", "cluster": cluster}],
         "users": [{"name": "operator", "user": {"token": token.trim()}}],
         "contexts": [{"name": "operator", "context": {"cluster": "playground", "user": "operator"}}],
-    })
-    .to_string())
+    });
+    let file = playground.directory().join("operator.kubeconfig");
+    std::fs::write(&file, own.to_string())?;
+    Ok(file)
 }

@@ -1,7 +1,11 @@
 //! The tests of one level against one playground: started before the first test, taken down and
 //! checked for leftovers after the last.
 
-use std::{path::Path, process::ExitCode, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -9,13 +13,28 @@ use crate::{
     environment::Environment,
     operator::Operator,
     playground::{Playground, Shape},
+    program::Failure,
 };
+
+/// How many tests run at once. Most of their time they wait.
+const AT_ONCE: usize = 8;
 
 /// What every test of a suite gets.
 #[derive(Debug)]
 pub struct Stage {
     /// The control plane.
     pub playground: Playground,
+}
+
+impl Stage {
+    /// A control plane of its own for a test that would disturb the others; taken down when dropped.
+    ///
+    /// # Errors
+    /// As [`Playground::up`].
+    pub fn apart(&self, name: &str, shape: Shape<'_>) -> Result<Self, Failure> {
+        let playground = new_playground(self.playground.environment(), name, shape)?;
+        Ok(Self { playground })
+    }
 }
 
 /// A test by name.
@@ -31,7 +50,8 @@ pub fn run(
     together: &[Test],
     alone: &[Test],
 ) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_ONCE);
     if arguments.list {
         return libtest_mimic::run(&arguments, trials(None, together, alone)).exit_code();
     }
@@ -79,12 +99,7 @@ fn start(
     shape: Shape<'_>,
     operator: WithOperator,
 ) -> Result<(Stage, Option<Operator>), Box<dyn std::error::Error>> {
-    let environment = Environment::read("test")?;
-    let runs = environment.cache.join("run");
-    std::fs::create_dir_all(&runs)?;
-    take_down_what_was_left(&environment, &runs, level);
-    let directory = runs.join(format!("{level}-{}", std::process::id()));
-    let playground = Playground::up(&environment, &directory, shape)?;
+    let playground = new_playground(&Environment::read("test")?, level, shape)?;
     let running = match operator {
         WithOperator::Shared(settings) => Some(Operator::start_with(&playground, settings)?),
         WithOperator::Absent => None,
@@ -92,16 +107,30 @@ fn start(
     Ok((Stage { playground }, running))
 }
 
-/// A run that was killed could not take its playground down.
-fn take_down_what_was_left(environment: &Environment, runs: &Path, level: &str) {
-    let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
-    for entry in entries.filter(|entry| entry.path().is_dir()) {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.strip_prefix(level).and_then(|rest| rest.strip_prefix('-'));
-        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            drop(Playground::left(environment, &entry.path()));
-        }
+fn new_playground(
+    environment: &Environment,
+    name: &str,
+    shape: Shape<'_>,
+) -> Result<Playground, Failure> {
+    let runs = environment.cache.join("run");
+    let directory = runs.join(format!("{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&runs)
+        .map_err(|error| Failure { doing: "make room".to_owned(), said: error.to_string() })?;
+    for left in left_behind(&runs).chain([directory.clone()]) {
+        drop(Playground::left(environment, &left));
     }
+    Playground::up(environment, &directory, shape)
+}
+
+/// A run that was killed could not take its playgrounds down: their process is no more.
+fn left_behind(runs: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let process = name.rsplit_once('-').and_then(|(_, process)| process.parse::<u32>().ok());
+        path.is_dir()
+            && process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists())
+    })
 }
 
 fn trials(stage: Option<&Arc<Stage>>, together: &[Test], alone: &[Test]) -> Vec<Trial> {

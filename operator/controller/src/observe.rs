@@ -88,7 +88,7 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
             let pod = context.cluster.read_pod(&holder.namespace, &name).await?;
             pods.extend(pod.map(Arc::new));
         }
-        if job.is_none() {
+        if job.is_none() || is_deleted_without_order(lease, &pods) {
             job = context.cluster.read_job(holder).await?.map(Arc::new);
         }
     }
@@ -130,6 +130,12 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
         ledger,
         refused,
     })
+}
+
+/// A pod goes without a stop in its lease: the deletion of its job may not be in the index yet.
+fn is_deleted_without_order(lease: &GpuLease, pods: &[Arc<Pod>]) -> bool {
+    let ordered = lease.status.as_ref().is_some_and(|status| status.stop.is_some());
+    !ordered && pods.iter().any(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
 /// One that cannot be read is not final: nothing new may start beside it.

@@ -71,7 +71,8 @@ pub(crate) fn applying_again_starts_nothing(stage: &Stage) {
 
 pub(crate) fn a_stopped_job_goes_on_later(stage: &Stage) {
     let namespace = jobs::namespace(stage, "stopped");
-    let job = Job::named("train").simulated_for("600s");
+    // The operator has to delete the pod.
+    let job = Job::named("train").simulated_for("600s").deaf();
     job.apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
     job.clone().within("maxRuntime: 20m\ngracePeriod: 0s\nstate: Stopped").apply(stage, &namespace);

@@ -9,9 +9,7 @@
 
 mod deletion;
 mod life;
-mod outage;
 mod requests;
-mod service;
 mod telling;
 
 use std::{process::ExitCode, time::Duration};
@@ -54,18 +52,5 @@ fn main() -> ExitCode {
         ("deletion_of_its_pod", deletion::of_its_pod),
         ("deletion_of_the_namespace", deletion::of_the_namespace),
     ];
-    let alone: &[Test] = &[
-        ("an_outage_of_the_api_server_changes_no_bill", outage::of_the_api_server),
-        (
-            "it_says_what_is_missing_until_it_is_ready_and_ends_in_order",
-            service::it_says_what_is_missing_until_it_is_ready_and_ends_in_order,
-        ),
-        ("it_names_a_right_that_was_revoked", service::it_names_a_right_that_was_revoked),
-        ("it_counts_and_logs_what_happened_once", service::it_counts_and_logs_what_happened_once),
-        (
-            "a_restart_tells_no_event_again_and_repeated_ones_are_one",
-            service::a_restart_tells_no_event_again_and_repeated_ones_are_one,
-        ),
-    ];
-    run("cluster", shape, WithOperator::Shared(""), together, alone)
+    run("cluster", shape, WithOperator::Shared(""), together, &[])
 }

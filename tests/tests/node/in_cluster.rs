@@ -18,11 +18,10 @@ const SYSTEM: &str = "leasehold-system";
 const USER: &str = "--as=jane";
 
 pub(crate) fn operator(stage: &Stage) {
+    let shape = Shape { real_nodes: 2, simulated_nodes: 0, cards: "rtx4090:1" };
+    let stage = stage.apart("in-cluster", shape).unwrap();
     let environment = stage.playground.environment();
     let image = environment.operator_image.as_deref().expect("`make operator` has built it");
-    let directory = stage.playground.directory().with_file_name("in-cluster");
-    let shape = Shape { real_nodes: 2, simulated_nodes: 0, cards: "rtx4090:1" };
-    let stage = Stage { playground: Playground::up(environment, &directory, shape).unwrap() };
     install(&stage.playground, image, environment.agent_image.as_deref().unwrap());
     let namespace = jobs::namespace(&stage, "team");
     let kubectl = |arguments: &[&str]| stage.playground.kubectl(arguments);

@@ -3,17 +3,15 @@
 use leasehold_tests::{
     jobs::{self, Job},
     operator::Operator,
-    playground::{Playground, Shape},
+    playground::Shape,
     suite::Stage,
 };
 
 use crate::LIMIT;
 
 pub(crate) fn after_kill(stage: &Stage) {
-    let environment = stage.playground.environment();
-    let directory = stage.playground.directory().with_file_name("killed");
     let shape = Shape { real_nodes: 1, simulated_nodes: 1, cards: "rtx4090:2" };
-    let killed = Stage { playground: Playground::up(environment, &directory, shape).unwrap() };
+    let killed = stage.apart("killed", shape).unwrap();
     let operator = Operator::start(&killed.playground).unwrap();
     let namespace = jobs::namespace(&killed, "busy");
     Job::named("train").running("command: [sleep, infinity]").apply(&killed, &namespace);

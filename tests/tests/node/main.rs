@@ -9,11 +9,10 @@
 
 mod crowds;
 mod environments;
-mod faults;
 mod in_cluster;
 mod leftovers;
 mod programs;
-mod survival;
+mod watching;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -24,8 +23,6 @@ use leasehold_tests::{
 
 /// How long anything may take before a test gives up.
 const LIMIT: Duration = Duration::from_mins(4);
-/// The node that all pods run on.
-const NODE: &str = "node-1";
 
 fn main() -> ExitCode {
     let shape = Shape { real_nodes: 1, simulated_nodes: 0, cards: "rtx4090:8" };
@@ -44,13 +41,10 @@ fn main() -> ExitCode {
         ("a_program_on_a_full_disk_fails_and_says_so", programs::full_disk),
         ("a_deleted_job_gives_its_card_back", programs::deleted),
         ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
+        ("a_card_changes_while_a_program_watches_it", watching::a_card_that_changes),
     ];
+    // Each has a playground of its own beside.
     let alone: &[Test] = &[
-        ("each_fault_of_a_card_has_its_reason_and_costs_nothing", faults::of_cards),
-        ("a_deadline_holds_without_the_operator", survival::killed_after_the_pod_was_created),
-        ("a_deadline_holds_when_the_operator_dies_before_it", survival::killed_before_the_deadline),
-        ("an_operator_that_dies_all_the_time_starts_nothing_twice", survival::killed_all_the_time),
-        ("examples_applied_again_and_again_run_once", survival::examples_run_once),
         ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
     ];

@@ -1,4 +1,4 @@
-//! Nodes and what runs on them fail while jobs run; needs root.
+//! Nodes, their cards and what runs on them fail while jobs run; needs root.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,7 +7,8 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
-mod cases;
+mod cards;
+mod nodes;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -22,17 +23,18 @@ const LIMIT: Duration = Duration::from_mins(5);
 const SETTINGS: &str = "nodeLostAfter: 1m\n";
 
 fn main() -> ExitCode {
-    let shape =
-        Shape { real_nodes: 3, simulated_nodes: 0, cards: "rtx4090:2,rtx3090:2,a100-pcie-40:2" };
+    let cards = "rtx4090:8,rtx3090:2,a100-pcie-40:2,a100-sxm4-40:2,a100-pcie-80:2";
+    let shape = Shape { real_nodes: 5, simulated_nodes: 0, cards };
     let together: &[Test] = &[
-        ("a_minute_without_kubelet_ends_nothing", cases::a_minute_without_kubelet),
-        ("a_kubelet_that_never_comes_back_costs_nothing", cases::a_kubelet_that_never_comes_back),
-        ("a_killed_containerd_ends_nothing", cases::containerd_is_killed),
+        ("each_fault_of_a_card_has_its_reason_and_costs_nothing", cards::each_fault),
+        ("a_minute_without_kubelet_ends_nothing", nodes::a_minute_without_kubelet),
+        ("a_kubelet_that_never_comes_back_costs_nothing", nodes::a_kubelet_that_never_comes_back),
+        ("a_killed_containerd_ends_nothing", nodes::containerd_is_killed),
+        ("a_deleted_pod_is_paid_by_who_deleted_it", nodes::pods_that_are_deleted),
     ];
     let alone: &[Test] = &[
-        ("a_deleted_pod_is_paid_by_who_deleted_it", cases::pods_that_are_deleted),
-        ("a_minute_without_api_server_ends_nothing", cases::a_minute_without_api_server),
-        ("a_deleted_node_costs_nothing", cases::a_node_is_deleted),
+        ("a_minute_without_api_server_ends_nothing", nodes::a_minute_without_api_server),
+        ("a_deleted_node_costs_nothing", nodes::a_node_is_deleted),
     ];
     run("outages", shape, WithOperator::Shared(SETTINGS), together, alone)
 }

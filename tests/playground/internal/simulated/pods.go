@@ -149,7 +149,7 @@ func (l *life) run(ctx context.Context, client kubernetes.Interface) {
 }
 
 // advance ends the pod at the first of: its program's own end, its deadline,
-// its deletion. An end that passed unseen still came first.
+// the order to stop, its deletion. An end that passed unseen still came first.
 func (l *life) advance(pod *core.Pod, now time.Time) {
 	switch {
 	case l.over:
@@ -157,7 +157,7 @@ func (l *life) advance(pod *core.Pod, now time.Time) {
 		l.over = true
 	case !l.end.at.IsZero() && !now.Before(l.end.at):
 		l.over, l.status = true, final(pod, l.end, l.started)
-	case pod.DeletionTimestamp != nil:
+	case isStopped(pod), pod.DeletionTimestamp != nil:
 		l.over, l.status = true, final(pod, end{at: now, exit: 143}, l.started)
 	}
 }

@@ -22,6 +22,11 @@ const (
 	RunForVariable   = "PLAYGROUND_RUN_FOR"
 	ExitCodeVariable = "PLAYGROUND_EXIT_CODE"
 
+	// Stop is the order to which leasehold's agent ends a program; a pod with
+	// DeafVariable in its environment is one whose agent does not hear it.
+	Stop         = "leasehold.dev/stop"
+	DeafVariable = "PLAYGROUND_DEAF"
+
 	usualRun = 5 * time.Second
 )
 
@@ -54,6 +59,12 @@ func endOf(pod *core.Pod, started meta.Time) end {
 		}
 	}
 	return first
+}
+
+// isStopped says whether the pod was told to end, and hears it.
+func isStopped(pod *core.Pod) bool {
+	_, deaf := scriptOf(pod, "", DeafVariable)
+	return pod.Annotations[Stop] != "" && !deaf
 }
 
 // scriptOf is what a pod says about its own run.

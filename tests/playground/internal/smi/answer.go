@@ -2,6 +2,7 @@ package smi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,15 +202,25 @@ func (c Call) cards() []seen {
 	var cards []seen
 	for position, each := range found {
 		values := fields(position, len(found), each, c.driver())
-		for _, changes := range []map[string]string{c.Scenario.AllCards, c.Scenario.Cards[strconv.Itoa(each.Index)], c.Scenario.Cards[each.UUID]} {
-			for name, value := range changes {
-				values[canonical(name)] = value
-			}
-		}
-		freeMemory(values)
+		changes := c.changes(each)
+		maps.Copy(values, changes)
+		follow(values, changes)
 		cards = append(cards, seen{Card: each, position: position, values: values})
 	}
 	return cards
+}
+
+// changes are the fields of a card that the scenario sets at this moment.
+func (c Call) changes(each card.Card) map[string]string {
+	changes := map[string]string{}
+	for _, some := range []map[string]Value{c.Scenario.AllCards, c.Scenario.Cards[strconv.Itoa(each.Index)], c.Scenario.Cards[each.UUID]} {
+		for name, value := range some {
+			if text, ok := value.at(c.Now.Sub(c.Scenario.Written)); ok {
+				changes[canonical(name)] = text
+			}
+		}
+	}
+	return changes
 }
 
 func pick(cards []seen, only []string) []seen {

@@ -1,6 +1,8 @@
 package smi
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,12 @@ func TestAnswers(t *testing.T) {
 			"NVIDIA GeForce RTX 4090, 24564\nNVIDIA A10, 23028\n", 0},
 		{"used memory lowers free memory", "GPU-a", `{"allCards":{"memory.used":"20000"}}`, []string{"--query-gpu=memory.used,memory.free", "--format=csv,noheader"}, "20000 MiB, 4164 MiB\n", 0},
 		{"a value that is no number has no unit", "GPU-a", `{"allCards":{"power.draw":"[Unknown Error]"}}`, []string{"--query-gpu=power.draw", "--format=csv,noheader"}, "[Unknown Error]\n", 0},
+		{"a card that works draws power and is not idle", "GPU-a", `{"allCards":{"utilization.gpu":"100"}}`,
+			[]string{"--query-gpu=utilization.gpu,power.draw,pstate,clocks.sm,clocks_event_reasons.active", "--format=csv,noheader"}, "100 %, 450.00 W, P2, 2520 MHz, 0x0000000000000000\n", 0},
+		{"what is given goes before what follows", "GPU-a", `{"allCards":{"utilization.gpu":"100","power.draw":"60"},"cards":{"0":{"temperature":"91","clocks_event_reasons.active":"0x40"}}}`,
+			[]string{"--query-gpu=power.draw,temperature.gpu,clocks_event_reasons.active", "--format=csv,noheader"}, "60 W, 91, 0x40\n", 0},
+		{"errors of the memory are counted by ECC", "GPU-a,GPU-b", `{"cards":{"GPU-b":{"ecc.errors.uncorrected.volatile.total":"3","remapped_rows.pending":"Yes"}}}`,
+			[]string{"--query-gpu=ecc.errors.uncorrected.volatile.total,remapped_rows.pending", "--format=csv,noheader"}, "[N/A], [N/A]\n3, Yes\n", 0},
 		{"a card without ECC counts no errors", "GPU-a", `{}`, []string{"--query-gpu=ecc.mode.current,ecc.errors.uncorrected.volatile.total", "--format=csv,noheader"}, "Disabled, [N/A]\n", 0},
 		{"no process is an empty answer", "GPU-a", `{}`, []string{"--query-compute-apps=gpu_uuid,pid,process_name,used_memory", "--format=csv,noheader,nounits"}, "", 0},
 		{"processes are those of the visible cards", "GPU-a", `{"processes":[{"card":"0","pid":7,"name":"python","usedMemory":"512"},{"card":"1","pid":8,"name":"other","usedMemory":"1"}]}`,
@@ -81,9 +89,35 @@ func TestTheTableHasLinesOfOneWidth(t *testing.T) {
 }
 
 func TestAMisspeltScenarioIsRefused(t *testing.T) {
-	for _, text := range []string{`{"hangs":true}`, `{"failure":{"name":"nonsense"}}`, `[]`} {
+	for _, text := range []string{`{"hangs":true}`, `{"failure":{"name":"nonsense"}}`, `[]`,
+		`{"allCards":{"temprature.gpu":"90"}}`, `{"cards":{"0":{"utilization":"90"}}}`, `{"allCards":{"utilization.gpu":90}}`,
+		`{"allCards":{"utilization.gpu":{"steps":[]}}}`, `{"allCards":{"utilization.gpu":{"steps":[{"from":5,"value":"1"},{"from":5,"value":"2"}]}}}`,
+		`{"allCards":{"utilization.gpu":{"steps":[{"from":0,"value":"1"},{"from":60,"value":"2"}],"every":60}}}`,
+		`{"allCards":{"utilization.gpu":{"steps":[{"after":0,"value":"1"}]}}}`} {
 		if _, err := ParseScenario([]byte(text)); err == nil {
 			t.Errorf("%s was accepted", text)
+		}
+	}
+}
+
+func TestValuesFollowEachOtherFromWhenTheScenarioWasWritten(t *testing.T) {
+	const scenario = `{
+		"allCards": {"utilization.gpu": {"steps": [{"from": 0, "value": "95"}, {"from": 40, "value": "0"}], "every": 60}},
+		"cards": {"0": {"temperature.gpu": {"steps": [{"from": 30, "value": "92"}]}}}
+	}`
+	directory := t.TempDir()
+	if err := os.WriteFile(filepath.Join(directory, "scenario.json"), []byte(scenario), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadScenario(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seconds, want := range map[int]string{0: "95, 34", 29: "95, 34", 30: "95, 92", 40: "0, 92", 59: "0, 92", 60: "95, 92", 100: "0, 92", 3600: "95, 92"} {
+		call := Call{Arguments: []string{"--query-gpu=utilization.gpu,temperature.gpu", "--format=csv,noheader,nounits"}, Visible: "GPU-a", Inventory: inventory(), Scenario: read,
+			Now: read.Written.Add(time.Duration(seconds) * time.Second)}
+		if got := call.Answer(); got.Output != want+"\n" {
+			t.Errorf("after %d s: %swant %s", seconds, got.Output, want)
 		}
 	}
 }

@@ -96,12 +96,44 @@ func fields(position, count int, each card.Card, driver card.Driver) map[string]
 	return values
 }
 
-// freeMemory keeps the sum right when a scenario changes one of its parts.
-func freeMemory(values map[string]string) {
+// isField says whether cards have this field, under any of its names.
+func isField(name string) bool {
+	known := fields(0, 1, card.Card{Bus: "00000000:00:00.0"}, card.Driver{})
+	_, ok := known[canonical(name)]
+	return ok
+}
+
+// follow sets what follows from changed fields, so that an answer is not at
+// odds with itself. What was changed itself stays.
+func follow(values, changes map[string]string) {
+	set := func(name, value string) {
+		if _, changed := changes[name]; !changed {
+			values[name] = value
+		}
+	}
 	total, errTotal := strconv.Atoi(values["memory.total"])
 	used, errUsed := strconv.Atoi(values["memory.used"])
 	reserved, errReserved := strconv.Atoi(values["memory.reserved"])
 	if errTotal == nil && errUsed == nil && errReserved == nil {
-		values["memory.free"] = strconv.Itoa(max(0, total-used-reserved))
+		set("memory.free", strconv.Itoa(max(0, total-used-reserved)))
+	}
+	work, err := strconv.ParseFloat(values["utilization.gpu"], 64)
+	if err != nil || work == 0 {
+		return
+	}
+	set("pstate", "P2")
+	for _, clock := range []string{"sm", "gr", "mem"} {
+		set("clocks."+clock, values["clocks.max."+clock])
+	}
+	for _, prefix := range []string{"clocks_event_reasons.", "clocks_throttle_reasons."} {
+		set(prefix+"active", "0x0000000000000000")
+		set(prefix+"gpu_idle", "Not Active")
+	}
+	idle, errIdle := strconv.ParseFloat(values["power.draw"], 64)
+	limit, errLimit := strconv.ParseFloat(values["power.limit"], 64)
+	if errIdle == nil && errLimit == nil {
+		for _, name := range []string{"power.draw", "power.draw.average", "power.draw.instant"} {
+			set(name, fmt.Sprintf("%.2f", idle+(limit-idle)*work/100))
+		}
 	}
 }

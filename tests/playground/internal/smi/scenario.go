@@ -1,8 +1,9 @@
 // Package smi answers as nvidia-smi does, from the cards of a node and a
 // scenario that can be changed while everything runs.
 //
-// scenario.go has what can be scripted, answer.go the command line, fields.go
-// what is known of a card, table.go the output for people.
+// scenario.go has what can be scripted, value.go values that change by
+// themselves, answer.go the command line, fields.go what is known of a card,
+// table.go the output for people.
 package smi
 
 import (
@@ -10,11 +11,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"leasehold.dev/playground/internal/card"
 )
@@ -44,17 +48,22 @@ type Scenario struct {
 	Driver *card.Driver `json:"driver,omitempty"`
 	// Show is how many of the allocated cards are seen at most.
 	Show *int `json:"show,omitempty"`
-	// AllCards are field values of every card: {"memory.used": "20000"}.
-	AllCards map[string]string `json:"allCards,omitempty"`
+	// AllCards are field values of every card: {"memory.used": "20000"}. Fields
+	// that follow from them (free memory; power, clocks and state of a card that
+	// works) do so unless they are given too.
+	AllCards map[string]Value `json:"allCards,omitempty"`
 	// Cards are field values by index on the node or UUID; they go before
 	// AllCards.
-	Cards map[string]map[string]string `json:"cards,omitempty"`
+	Cards map[string]map[string]Value `json:"cards,omitempty"`
 	// UnknownFields are fields that this driver does not know.
 	UnknownFields []string `json:"unknownFields,omitempty"`
 	// Processes use cards.
 	Processes []Process `json:"processes,omitempty"`
 	// Topology is the whole answer to `topo -m`.
 	Topology string `json:"topology,omitempty"`
+
+	// Written is when the scenario began to hold.
+	Written time.Time `json:"-"`
 }
 
 // Failure is a text and an exit code.
@@ -118,17 +127,35 @@ func ParseScenario(content []byte) (Scenario, error) {
 		named.Name, named.Stderr = failure.Name, failure.Stderr
 		scenario.Failure = &named
 	}
+	for _, changes := range append(slices.Collect(maps.Values(scenario.Cards)), scenario.AllCards) {
+		for field := range changes {
+			if !isField(field) {
+				return Scenario{}, fmt.Errorf("no card has a field %q; fields are those of nvidia-smi --help-query-gpu", field)
+			}
+		}
+	}
 	return scenario, nil
 }
 
 // ReadScenario reads the scenario of a directory; without a file all is well.
 func ReadScenario(directory string) (Scenario, error) {
-	content, err := os.ReadFile(filepath.Join(directory, "scenario.json"))
+	file, err := os.Open(filepath.Join(directory, "scenario.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Scenario{}, nil
 	}
 	if err != nil {
+		return Scenario{}, fmt.Errorf("failed to open the scenario: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(file)
+	if err != nil {
 		return Scenario{}, fmt.Errorf("failed to read the scenario: %w", err)
 	}
-	return ParseScenario(content)
+	about, err := file.Stat()
+	if err != nil {
+		return Scenario{}, fmt.Errorf("failed to ask when the scenario was written: %w", err)
+	}
+	scenario, err := ParseScenario(content)
+	scenario.Written = about.ModTime()
+	return scenario, err
 }

@@ -2,12 +2,14 @@
 
 use leasehold_tests::{
     jobs::{self, Job},
-    operator::Operator,
     suite::Stage,
 };
 use serde_json::{Value, json};
 
-use crate::{LIMIT, NODE};
+use crate::LIMIT;
+
+/// The only node with these cards.
+const NODE: &str = "node-1";
 
 fn scenarios() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let failure = |name: &str| json!({"failure": {"name": name}});
@@ -42,8 +44,7 @@ fn scenarios() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     ]
 }
 
-pub(crate) fn of_cards(stage: &Stage) {
-    let _operator = Operator::start(&stage.playground).unwrap();
+pub(crate) fn each_fault(stage: &Stage) {
     let namespace = jobs::namespace(stage, "card-faults");
     for (name, scenario, reason, words) in scenarios() {
         stage.playground.scenario(NODE, &scenario).unwrap();

@@ -10,6 +10,7 @@ use std::{
 
 use leasehold_tests::{
     jobs::{self, Job},
+    operator::own_kubeconfig,
     playground::{AGENT_IMAGE, Playground},
     suite::Stage,
     waiting::wait_for,
@@ -32,8 +33,7 @@ struct Served {
 
 impl Served {
     fn start(playground: &Playground, name: &str) -> Self {
-        // The operator that the suite shares has left it: it is for the account of the chart.
-        let kubeconfig = playground.directory().join("operator.kubeconfig");
+        let kubeconfig = own_kubeconfig(playground).unwrap();
         let log = playground.directory().join(format!("{name}.log"));
         let (variable, mark) = playground.mark().unwrap();
         let child = Command::new(&playground.environment().operator)
@@ -197,7 +197,6 @@ pub(crate) fn it_counts_and_logs_what_happened_once(stage: &Stage) {
     let mut once = reasons.clone();
     once.dedup();
     assert_eq!(reasons, once, "each change has one line");
-    // Jobs of other tests may end meanwhile.
     let ended =
         "leasehold_leases_ended_total{state=\"Closed\",reason=\"Completed\",payer=\"User\"}";
     let created = "leasehold_api_requests_total{verb=\"create\",resource=\"pods\",code=\"201\"}";

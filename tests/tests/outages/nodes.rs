@@ -10,7 +10,7 @@ use leasehold_tests::{
 };
 use serde_json::Value;
 
-use crate::{LIMIT, SETTINGS};
+use crate::LIMIT;
 
 /// A node, and the job that only it can run.
 #[derive(Clone, Copy)]
@@ -19,9 +19,10 @@ struct Place {
     gpu: &'static str,
 }
 
-const FIRST: Place = Place { node: "node-1", gpu: "gpu: {cards: [rtx4090]}" };
-const SECOND: Place = Place { node: "node-2", gpu: "gpu: {cards: [rtx3090]}" };
-const THIRD: Place = Place { node: "node-3", gpu: "gpu: {cards: [a100-pcie-40]}" };
+const FIRST: Place = Place { node: "node-2", gpu: "gpu: {cards: [rtx3090]}" };
+const SECOND: Place = Place { node: "node-3", gpu: "gpu: {cards: [a100-pcie-40]}" };
+const THIRD: Place = Place { node: "node-4", gpu: "gpu: {cards: [a100-sxm4-40]}" };
+const FOURTH: Place = Place { node: "node-5", gpu: "gpu: {cards: [a100-pcie-80]}" };
 
 const FOR_EVER: &str = "command: [sleep, infinity]";
 
@@ -100,21 +101,19 @@ pub(crate) fn containerd_is_killed(stage: &Stage) {
 }
 
 pub(crate) fn pods_that_are_deleted(stage: &Stage) {
-    let operator = Operator::start(&stage.playground).unwrap();
     let kubectl = |arguments: &[&str]| stage.playground.kubectl(arguments).unwrap();
-    let namespace = running(stage, "by-hand", THIRD, FOR_EVER);
+    let namespace = running(stage, "by-hand", FOURTH, FOR_EVER);
     kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace]);
     ends_as(stage, &namespace, "PodDeleted", "User");
 
-    let namespace = running(stage, "by-force", THIRD, FOR_EVER);
+    let namespace = running(stage, "by-force", FOURTH, FOR_EVER);
     kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace, "--force", "--grace-period=0"]);
     ends_as(stage, &namespace, "PodDeleted", "User");
 
-    let namespace = running(stage, "by-drain", THIRD, FOR_EVER);
-    kubectl(&["drain", THIRD.node, "--force", "--ignore-daemonsets", "--delete-emptydir-data"]);
+    let namespace = running(stage, "by-drain", FOURTH, FOR_EVER);
+    kubectl(&["drain", FOURTH.node, "--force", "--ignore-daemonsets", "--delete-emptydir-data"]);
     ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
-    kubectl(&["uncordon", THIRD.node]);
-    operator.kill().unwrap();
+    kubectl(&["uncordon", FOURTH.node]);
 }
 
 pub(crate) fn a_minute_without_api_server(stage: &Stage) {
@@ -128,7 +127,7 @@ pub(crate) fn a_minute_without_api_server(stage: &Stage) {
 }
 
 pub(crate) fn a_node_is_deleted(stage: &Stage) {
-    let operator = Operator::start_with(&stage.playground, SETTINGS).unwrap();
+    let operator = Operator::start(&stage.playground).unwrap();
     let namespace = running(stage, "gone", SECOND, FOR_EVER);
     stage.playground.kubectl(&["delete", "node", SECOND.node]).unwrap();
     ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
