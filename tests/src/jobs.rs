@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use leasehold_crds::{GpuJob, GpuLease};
+use k8s_openapi::api::core::v1::Pod;
+use leasehold_crds::{GpuJob, GpuLease, GpuLeaseStatus};
 
 use crate::{suite::Stage, waiting::wait_for};
 
@@ -23,6 +24,7 @@ pub fn namespace(stage: &Stage, name: &str) -> String {
 pub struct Job<'a> {
     name: &'a str,
     gpu: &'a str,
+    image: &'a str,
     program: String,
     limits: String,
     environment: Vec<String>,
@@ -35,6 +37,7 @@ impl<'a> Job<'a> {
         Self {
             name,
             gpu: "gpu: {cards: [4090]}",
+            image: "python:3.11-slim",
             program: "command: [\"true\"]".to_owned(),
             limits: "maxRuntime: 20m".to_owned(),
             environment: Vec::new(),
@@ -45,6 +48,12 @@ impl<'a> Job<'a> {
     #[must_use]
     pub fn on(self, gpu: &'a str) -> Self {
         Self { gpu, ..self }
+    }
+
+    /// Another image.
+    #[must_use]
+    pub fn from_image(self, image: &'a str) -> Self {
+        Self { image, ..self }
     }
 
     /// Another program: the whole line.
@@ -79,7 +88,7 @@ impl<'a> Job<'a> {
     /// The manifest.
     #[must_use]
     pub fn yaml(&self) -> String {
-        let Self { name, gpu, program, limits, environment } = self;
+        let Self { name, gpu, image, program, limits, environment } = self;
         // Not there when empty: other limits may bring their own.
         let environment = match environment.as_slice() {
             [] => String::new(),
@@ -91,7 +100,7 @@ kind: GpuJob
 metadata: {{name: {name}}}
 spec:
   {gpu}
-  image: python:3.11-slim
+  image: {image}
   {program}
   {limits}
   {environment}
@@ -167,6 +176,52 @@ pub fn charge_is_rate_times_held_time(lease: &GpuLease) {
     assert_eq!(charged, charge_by_hand(lease), "{:?}", lease.status);
 }
 
+/// The only lease of a job that ran once, once it is final: it says why the cards came back, its
+/// payer's charge is right, and its pod holds nothing.
+///
+/// # Panics
+/// When anything of it is otherwise.
+#[expect(clippy::must_use_candidate, reason = "callers want the checks, not always the lease")]
+pub fn ended_as(
+    stage: &Stage,
+    namespace: &str,
+    job: &str,
+    (reason, payer): (&str, &str),
+    limit: Duration,
+) -> GpuLeaseStatus {
+    let name = format!("{job}-r0-a1");
+    let lease = closed_lease(stage, namespace, &name, limit);
+    let status = lease.status.clone().unwrap_or_default();
+    let said = (status.released_because.as_deref(), status.paid_by.as_deref());
+    assert_eq!(said, (Some(reason), Some(payer)), "{namespace}/{job}: {status:?}");
+    assert!(status.message.as_deref().is_some_and(|words| !words.is_empty()), "{status:?}");
+    if payer == "User" {
+        charge_is_rate_times_held_time(&lease);
+    } else {
+        assert_eq!(status.charged.as_deref(), Some("0.00"), "{namespace}/{job}: {status:?}");
+    }
+    assert_eq!(leases_of(stage, namespace, job), std::slice::from_ref(&name), "{namespace}/{job}");
+    wait_for(&format!("{namespace}/{name} holds nothing"), limit, || {
+        let pod: Option<Pod> =
+            stage.playground.get(namespace, "pod", &name).map_err(|error| error.to_string())?;
+        let Some(pod) = pod else { return Ok(()) };
+        let phase = pod.status.and_then(|status| status.phase).unwrap_or_default();
+        let is_over = matches!(phase.as_str(), "Succeeded" | "Failed");
+        if is_over && pod.metadata.finalizers.is_none() { Ok(()) } else { Err(phase) }
+    });
+    status
+}
+
+/// Names of the leases of a job.
+#[expect(clippy::expect_used, reason = "this is how a test fails")]
+fn leases_of(stage: &Stage, namespace: &str, job: &str) -> Vec<String> {
+    let leases = stage.playground.list(namespace, "gpuleases").expect("leases can be listed");
+    let text = |lease: &serde_json::Value, path| lease.pointer(path)?.as_str().map(str::to_owned);
+    let own =
+        leases.iter().filter(|lease| text(lease, "/spec/holder/name").as_deref() == Some(job));
+    own.filter_map(|lease| text(lease, "/metadata/name")).collect()
+}
+
 /// The lease of this name, once it is final.
 #[expect(clippy::must_use_candidate, reason = "callers want the wait, not always the lease")]
 pub fn closed_lease(stage: &Stage, namespace: &str, name: &str, limit: Duration) -> GpuLease {
@@ -206,12 +261,10 @@ pub fn until_no_pod_runs(stage: &Stage, namespace: &str, limit: Duration) {
 /// Seconds from the program's start to the end of its lease, by the kubelet's stamps; -1 when it
 /// never ran.
 #[must_use]
-pub fn ran_for(lease: &GpuLease) -> i64 {
+pub fn ran_for(status: &GpuLeaseStatus) -> i64 {
     let at = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
-    let ran = lease.status.as_ref().and_then(|status| {
-        Some(at(&status.ended_at)?.duration_since(at(&status.running_at)?).as_secs())
-    });
-    ran.unwrap_or(-1)
+    let ran = at(&status.running_at).zip(at(&status.ended_at));
+    ran.map_or(-1, |(start, end)| end.duration_since(start).as_secs())
 }
 
 /// The present time, to compare with what objects say.

@@ -31,6 +31,9 @@ pub async fn act(
     commands: &[Command],
 ) -> Result<(), Error> {
     let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
+    if seen.is_gone() {
+        context.refusals.forget(holder);
+    }
     let mut failed = None;
     for command in commands {
         // A write that failed stops no stop.
@@ -67,11 +70,14 @@ impl Hand<'_> {
                 .await
             }
             Command::CloseLease(closing) => {
-                self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await
+                self.write(&closing.lease, |terms| ledger::closed_status(terms, closing)).await?;
+                self.unclaim(&closing.lease);
+                Ok(())
             }
             Command::VoidLease { lease, reason } => {
                 self.write(lease, |_| ledger::void_status(*reason)).await?;
                 self.context.refusals.forget(self.holder);
+                self.unclaim(lease);
                 Ok(())
             }
             Command::SealLease { lease } => self.seal(lease).await,
@@ -109,6 +115,11 @@ impl Hand<'_> {
                 cluster.delete_request(namespace, name, uid).await
             }
         }
+    }
+
+    /// The pod of a final lease takes no card any more, also when no watch ever saw it.
+    fn unclaim(&self, lease: &str) {
+        self.context.supply.unclaim(&(self.holder.namespace.clone(), lease.to_owned()));
     }
 
     async fn reserve(&mut self, terms: &Terms) -> Result<(), Error> {

@@ -48,6 +48,12 @@ impl Seen {
             .map_or(i64::MIN, |time| time.0.as_second())
     }
 
+    /// Neither the object nor an open lease of it is there.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.job.is_none() && self.lease.is_none()
+    }
+
     /// The facts that a decision reads.
     #[must_use]
     pub fn with<'a>(&self, market: &'a Market, node_patience: SignedDuration) -> Observed<'a> {
@@ -78,7 +84,7 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     let mut pods = context.pods.of(holder);
     let leases = context.leases.of(holder);
     let (unsealed, open): (Vec<_>, Vec<_>) = leases.into_iter().partition(|lease| is_final(lease));
-    let lease = match open.into_iter().next_back() {
+    let lease = match open.into_iter().max_by_key(|lease| attempt_of(lease)) {
         Some(lease) => confirmed(context, holder, lease, &pods).await?,
         None => unseen_lease(context, holder, job.as_deref(), &pods).await?,
     };
@@ -88,9 +94,12 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
             let pod = context.cluster.read_pod(&holder.namespace, &name).await?;
             pods.extend(pod.map(Arc::new));
         }
-        if job.is_none() || is_deleted_without_order(lease, &pods) {
-            job = context.cluster.read_job(holder).await?.map(Arc::new);
-        }
+    }
+    let requests = requests(context, holder);
+    let has_lease_or_pod = lease.is_some() || !pods.is_empty();
+    let missed = job.is_none() && (has_lease_or_pod || requests.iter().any(|asked| waits(asked)));
+    if missed || lease.as_deref().is_some_and(|lease| is_deleted_without_order(lease, &pods)) {
+        job = context.cluster.read_job(holder).await?.map(Arc::new);
     }
     let object = job.as_ref().map(|job| object(job));
     let desired = job.as_ref().map(|job| desire(job, &context.settings));
@@ -114,8 +123,6 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     };
     let newest = lease.as_ref().map(|lease| lease.name_any()).or_else(|| named(job.as_deref()));
     let refused = newest.and_then(|name| context.refusals.of(holder, &name));
-    let mut requests = context.requests.of(holder);
-    requests.sort_by_key(|asked| (asked.creation_timestamp(), asked.name_any()));
     let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
     Ok(Seen {
         job,
@@ -130,6 +137,23 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
         ledger,
         refused,
     })
+}
+
+/// Oldest first.
+fn requests(context: &Context, holder: &Holder) -> Vec<Arc<GpuRequest>> {
+    let mut requests = context.requests.of(holder);
+    requests.sort_by_key(|asked| (asked.creation_timestamp(), asked.name_any()));
+    requests
+}
+
+/// Has no answer yet.
+fn waits(asked: &GpuRequest) -> bool {
+    request::observed(asked).is_some_and(|request| request.answered_at.is_none())
+}
+
+/// The order in which leases of one holder were reserved. Their names have it too, but as text.
+fn attempt_of(lease: &GpuLease) -> (i64, i64) {
+    (lease.spec.holder.rerun, lease.spec.holder.attempt)
 }
 
 /// A pod goes without a stop in its lease: the deletion of its job may not be in the index yet.

@@ -40,9 +40,16 @@ struct Inner {
     /// Pods on nodes that hold cards.
     holding: HashMap<PodKey, Usage>,
     /// Pods that were decided but are not on a node yet.
-    claimed: HashMap<PodKey, Usage>,
+    claimed: HashMap<PodKey, Claim>,
     /// Holders that wait for cards.
     waiting: HashMap<Holder, Want>,
+}
+
+/// What was decided.
+struct Claim {
+    usage: Usage,
+    /// A list of our pods that is under way may lack it.
+    is_newer_than_list: bool,
 }
 
 /// What a holder waits for.
@@ -92,7 +99,8 @@ impl Supply {
         for command in &plan.commands {
             if let Command::CreatePod(pod) = command {
                 let usage = Usage { node: pod.node_hint.clone(), count: pod.count };
-                inner.claimed.insert((holder.namespace.clone(), pod.name.clone()), usage);
+                let claim = Claim { usage, is_newer_than_list: true };
+                inner.claimed.insert((holder.namespace.clone(), pod.name.clone()), claim);
                 inner.recount();
             }
         }
@@ -169,7 +177,7 @@ impl Supply {
         match hint.filter(|_| waits) {
             Some(node) => {
                 let usage = Usage { node: node.clone(), count: cards_of(pod) };
-                inner.claimed.insert(key, usage);
+                inner.claimed.insert(key, Claim { usage, is_newer_than_list: false });
             }
             // A bound pod is counted by the watch of placed pods, from now or a moment later.
             None if has_ended(pod) || inner.holding.contains_key(&key) => {
@@ -200,10 +208,15 @@ impl Supply {
         freed
     }
 
-    /// Drops pods of ours that a new list did not name.
+    /// A list of our pods begins.
+    pub fn lists_ours(&self) {
+        self.lock().claimed.values_mut().for_each(|claim| claim.is_newer_than_list = false);
+    }
+
+    /// Drops pods of ours that a new list did not name, although they were decided before it.
     pub fn keep_ours(&self, keys: &HashSet<PodKey>) {
         let mut inner = self.lock();
-        inner.claimed.retain(|key, _| keys.contains(key));
+        inner.claimed.retain(|key, claim| keys.contains(key) || claim.is_newer_than_list);
         inner.recount();
     }
 
@@ -309,7 +322,8 @@ impl Inner {
     /// Pods changed: count free cards anew.
     fn recount(&mut self) {
         let mut used: HashMap<&str, u32> = HashMap::new();
-        for usage in self.holding.values().chain(self.claimed.values()) {
+        let claimed = self.claimed.values().map(|claim| &claim.usage);
+        for usage in self.holding.values().chain(claimed) {
             let sum = used.entry(usage.node.as_str()).or_default();
             *sum = sum.saturating_add(usage.count);
         }

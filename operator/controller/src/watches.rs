@@ -229,7 +229,10 @@ impl Feed {
             }
             let supply = &self.context.supply;
             match &event {
-                Event::Init => listed.clear(),
+                Event::Init => {
+                    listed.clear();
+                    supply.lists_ours();
+                }
                 Event::InitApply(pod) => {
                     listed.insert(key(pod));
                     supply.ours(key(pod), pod);
@@ -322,7 +325,7 @@ impl Watch {
 }
 
 /// The pause before a watch is tried again. An API server that is back shall be seen within
-/// seconds; six watches that ask each five seconds are no load.
+/// seconds; watches that ask each five seconds are no load.
 #[derive(Default)]
 struct Pauses {
     tries: u32,

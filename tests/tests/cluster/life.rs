@@ -13,8 +13,7 @@ pub(crate) fn a_job_runs_and_gives_its_card_back(stage: &Stage) {
     let namespace = jobs::namespace(stage, "runs");
     Job::named("train").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::ended_as(stage, &namespace, "train", ("Completed", "User"), LIMIT);
     let pods = stage.playground.list(&namespace, "pods").unwrap();
     assert_eq!(pods.len(), 1);
     assert_eq!(pods[0].pointer("/metadata/finalizers"), None::<&Value>);
@@ -54,8 +53,10 @@ pub(crate) fn applying_again_starts_nothing(stage: &Stage) {
     jobs::until_no_pod_is_left(stage, &namespace, LIMIT);
     job.apply(stage, &namespace);
     let message = jobs::until_ready_is(stage, &namespace, "train", "AlreadyRan", LIMIT);
-    assert!(message.contains("train-r0-a1") && message.contains("Completed"), "{message}");
-    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), 1);
+    let paid = jobs::ended_as(stage, &namespace, "train", ("Completed", "User"), LIMIT);
+    for words in ["train-r0-a1", "Completed", &paid.charged.unwrap()] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
     let again = job.within("maxRuntime: 20m\nrerun: 1");
     again.apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
@@ -77,8 +78,7 @@ pub(crate) fn a_stopped_job_goes_on_later(stage: &Stage) {
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
     job.clone().within("maxRuntime: 20m\ngracePeriod: 0s\nstate: Stopped").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Stopped", LIMIT);
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("Stopped"));
+    jobs::ended_as(stage, &namespace, "train", ("Stopped", "User"), LIMIT);
     job.within("maxRuntime: 20m\nstate: Running").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
     let second = stage.playground.list(&namespace, "gpuleases").unwrap();

@@ -8,6 +8,7 @@
 )]
 
 mod crowds;
+mod deletion;
 mod environments;
 mod in_cluster;
 mod leftovers;
@@ -39,12 +40,20 @@ fn main() -> ExitCode {
         ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
         ("reports_that_are_cut_keep_their_reason", crowds::reports_that_are_cut),
         ("a_program_on_a_full_disk_fails_and_says_so", programs::full_disk),
-        ("a_deleted_job_gives_its_card_back", programs::deleted),
+        ("a_deleted_job_gives_its_card_back", deletion::of_a_running_job),
+        ("a_job_deleted_while_it_prepares_gives_its_card_back", deletion::of_a_job_that_prepares),
+        (
+            "a_job_deleted_while_it_is_released_keeps_its_reason",
+            deletion::of_a_job_that_is_released,
+        ),
+        ("a_deleted_job_that_holds_nothing_leaves_no_bill", deletion::of_a_job_that_holds_nothing),
+        ("a_deleted_namespace_pays_and_gives_its_card_back", deletion::of_the_namespace),
         ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
         ("a_card_changes_while_a_program_watches_it", watching::a_card_that_changes),
     ];
     // Each has a playground of its own beside.
     let alone: &[Test] = &[
+        ("all_cards_are_free_in_the_end", programs::all_cards_are_free),
         ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
     ];

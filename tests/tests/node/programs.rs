@@ -2,6 +2,7 @@
 
 use leasehold_tests::{
     jobs::{self, Job},
+    operator::Operator,
     suite::Stage,
 };
 
@@ -15,9 +16,7 @@ pub(crate) fn quickstart(stage: &Stage) {
     jobs::until_ready_is(stage, &namespace, "quickstart", "Succeeded", LIMIT);
     let log = log_of(stage, &namespace, "quickstart-r0-a1");
     assert!(log.contains("NVIDIA GeForce RTX 4090") && log.contains("einops 0.8.0"), "{log}");
-    let lease = jobs::closed_lease(stage, &namespace, "quickstart-r0-a1", LIMIT);
-    assert_eq!(lease.status.as_ref().unwrap().released_because.as_deref(), Some("Completed"));
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::ended_as(stage, &namespace, "quickstart", ("Completed", "User"), LIMIT);
 }
 
 pub(crate) fn log_of(stage: &Stage, namespace: &str, pod: &str) -> String {
@@ -39,8 +38,7 @@ pub(crate) fn failures(stage: &Stage) {
         let message = jobs::until_ready_is(stage, &namespace, name, reason, LIMIT);
         assert!(message.contains(words), "{name}: {message}");
         assert!(message.contains("What to do"), "{name}: {message}");
-        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
-        jobs::charge_is_rate_times_held_time(&lease);
+        jobs::ended_as(stage, &namespace, name, (reason, "User"), LIMIT);
     }
 }
 
@@ -54,19 +52,31 @@ pub(crate) fn full_disk(stage: &Stage) {
     jobs::until_ready_is(stage, &namespace, "train", "CommandFailed", LIMIT);
     let log = log_of(stage, &namespace, "train-r0-a1");
     assert!(log.contains("No space left on device"), "{log}");
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::ended_as(stage, &namespace, "train", ("CommandFailed", "User"), LIMIT);
 }
 
 pub(crate) fn image_that_is_nowhere(stage: &Stage) {
     let namespace = jobs::namespace(stage, "no-image");
-    let job = Job::named("train").within("maxRuntime: 20m\nimagePullPolicy: Never");
-    let yaml = job.yaml().replace("python:3.11-slim", "registry.invalid/team/train:1");
-    stage.playground.apply(&namespace, &yaml).unwrap();
+    let image = "registry.invalid/team/train:1";
+    Job::named("train")
+        .from_image(image)
+        .within("maxRuntime: 20m\nimagePullPolicy: Never")
+        .apply(stage, &namespace);
     let message = jobs::until_ready_is(stage, &namespace, "train", "ImagePullFailed", LIMIT);
-    assert!(message.contains("registry.invalid/team/train:1"), "{message}");
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT).status.unwrap();
-    assert_eq!((lease.paid_by.as_deref(), lease.running_at), (Some("User"), None));
+    assert!(message.contains(image), "{message}");
+    let status = jobs::ended_as(stage, &namespace, "train", ("ImagePullFailed", "User"), LIMIT);
+    assert_eq!(status.running_at, None);
+    // A registry that does not answer may come back.
+    let image = "127.0.0.1:1/team/train:1";
+    Job::named("waits").from_image(image).apply(stage, &namespace);
+    let message = jobs::until_ready_is(stage, &namespace, "waits", "WaitingForImage", LIMIT);
+    assert!(message.contains(image), "{message}");
+    delete(stage, &namespace, "waits");
+    jobs::ended_as(stage, &namespace, "waits", ("HolderDeleted", "User"), LIMIT);
+}
+
+fn delete(stage: &Stage, namespace: &str, name: &str) {
+    stage.playground.kubectl(&["delete", "gpujob", name, "-n", namespace]).unwrap();
 }
 
 pub(crate) fn max_runtime(stage: &Stage) {
@@ -81,8 +91,9 @@ pub(crate) fn max_runtime(stage: &Stage) {
         .apply(stage, &namespace);
     for name in ["polite", "deaf"] {
         jobs::until_ready_is(stage, &namespace, name, "MaxRuntimeReached", LIMIT);
-        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
-        assert!(jobs::ran_for(&lease) >= 5, "{name}: {:?}", lease.status);
+        let end = ("MaxRuntimeReached", "User");
+        let status = jobs::ended_as(stage, &namespace, name, end, LIMIT);
+        assert!(jobs::ran_for(&status) >= 5, "{name}: {status:?}");
     }
     assert!(log_of(stage, &namespace, "polite-r0-a1").contains("saved"));
 }
@@ -96,10 +107,12 @@ pub(crate) fn stopped(stage: &Stage) {
     job.clone().within("maxRuntime: 20m\nstate: Stopped").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Stopped", LIMIT);
     assert!(log_of(stage, &namespace, "train-r0-a1").contains("stopped"));
+    jobs::ended_as(stage, &namespace, "train", ("Stopped", "User"), LIMIT);
     job.within("maxRuntime: 20m\nstate: Running").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
-    stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
+    delete(stage, &namespace, "train");
     let lease = jobs::closed_lease(stage, &namespace, "train-r0-a2", LIMIT);
+    jobs::charge_is_rate_times_held_time(&lease);
     assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
 }
 
@@ -113,8 +126,8 @@ pub(crate) fn money(stage: &Stage) {
         .replace("limit: \"1\"", "limit: \"0.002223\"");
     stage.playground.apply(&namespace, &yaml).unwrap();
     jobs::until_ready_is(stage, &namespace, "poor", "BudgetExhausted", LIMIT);
-    let lease = jobs::closed_lease(stage, &namespace, "poor-r0-a1", LIMIT);
-    let charged = lease.status.unwrap().charged.unwrap();
+    let status = jobs::ended_as(stage, &namespace, "poor", ("BudgetExhausted", "User"), LIMIT);
+    let charged = status.charged.unwrap();
     let charged = leasehold_core::money::Money::parse(&charged).unwrap();
     assert!(charged.micros() <= 2_223, "{charged}");
 }
@@ -144,30 +157,6 @@ pub(crate) fn agent_is_static(stage: &Stage) {
     }
 }
 
-fn forever(stage: &Stage, namespace: &str) -> String {
-    let namespace = jobs::namespace(stage, namespace);
-    Job::named("train").running("command: [sleep, infinity]").apply(stage, &namespace);
-    jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
-    namespace
-}
-
-pub(crate) fn deleted(stage: &Stage) {
-    for (name, cascade) in [("foreground", "foreground"), ("orphan", "orphan")] {
-        let namespace = forever(stage, name);
-        let cascade = format!("--cascade={cascade}");
-        stage
-            .playground
-            .kubectl(&["delete", "gpujob", "train", "-n", &namespace, &cascade])
-            .unwrap();
-        let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-        assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
-        jobs::until_no_pod_is_left(stage, &namespace, LIMIT);
-    }
-    let namespace = forever(stage, "with-namespace");
-    let delete = ["delete", "namespace", &namespace, "--timeout=180s"];
-    stage.playground.kubectl(&delete).unwrap();
-}
-
 pub(crate) fn too_much_memory(stage: &Stage) {
     let namespace = jobs::namespace(stage, "memory");
     Job::named("train")
@@ -175,6 +164,15 @@ pub(crate) fn too_much_memory(stage: &Stage) {
         .within("maxRuntime: 20m\nresources: {memory: 64Mi, sharedMemory: 64Mi}")
         .apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "train", "HostOutOfMemory", LIMIT);
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::ended_as(stage, &namespace, "train", ("HostOutOfMemory", "User"), LIMIT);
+}
+
+/// After everything that ran together.
+pub(crate) fn all_cards_are_free(stage: &Stage) {
+    let operator = Operator::start(&stage.playground).unwrap();
+    let namespace = jobs::namespace(stage, "all-cards");
+    Job::named("train").on("gpu: {cards: [4090], count: 8}").apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "train", "Succeeded", LIMIT);
+    jobs::ended_as(stage, &namespace, "train", ("Completed", "User"), LIMIT);
+    operator.kill().unwrap();
 }

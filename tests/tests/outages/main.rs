@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     let alone: &[Test] = &[
         ("a_minute_without_api_server_ends_nothing", nodes::a_minute_without_api_server),
         ("a_deleted_node_costs_nothing", nodes::a_node_is_deleted),
+        ("a_sick_card_is_not_leased", nodes::a_sick_card),
     ];
     run("outages", shape, WithOperator::Shared(SETTINGS), together, alone)
 }

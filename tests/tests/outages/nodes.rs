@@ -1,14 +1,13 @@
 //! What happens to nodes, their programs and pods while a job runs: each has one reason, one payer,
 //! and the card comes back. Each case has a node of its own, chosen by its card.
 
-use leasehold_crds::lease::GpuLeaseStatus;
 use leasehold_tests::{
     jobs::{self, Job},
     operator::Operator,
     suite::Stage,
     waiting::wait_for,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::LIMIT;
 
@@ -38,31 +37,16 @@ fn running(stage: &Stage, namespace: &str, place: Place, program: &str) -> Strin
     namespace
 }
 
-/// How the only lease of the job ended; nothing else was started.
-fn end(stage: &Stage, namespace: &str) -> GpuLeaseStatus {
-    let lease = jobs::closed_lease(stage, namespace, "train-r0-a1", LIMIT);
-    assert_eq!(stage.playground.list(namespace, "gpuleases").unwrap().len(), 1);
-    let status = lease.status.unwrap();
-    assert!(status.message.as_deref().is_some_and(|message| !message.is_empty()));
-    status
-}
-
 fn ends_as(stage: &Stage, namespace: &str, reason: &str, payer: &str) {
     jobs::until_ready_is(stage, namespace, "train", reason, LIMIT);
-    let status = end(stage, namespace);
-    assert_eq!(status.released_because.as_deref(), Some(reason));
-    assert_eq!(status.paid_by.as_deref(), Some(payer), "{status:?}");
-    let is_free = status.charged.as_deref() == Some("0.00");
-    assert_eq!(is_free, payer == "Infrastructure", "{status:?}");
+    jobs::ended_as(stage, namespace, "train", (reason, payer), LIMIT);
 }
 
 /// A program that ran through whatever happened is paid for its time.
 fn succeeds(stage: &Stage, namespace: &str, seconds: i64) {
     jobs::until_ready_is(stage, namespace, "train", "Succeeded", LIMIT);
-    let lease = jobs::closed_lease(stage, namespace, "train-r0-a1", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
-    assert_eq!(jobs::ran_for(&lease), seconds, "the kubelet's times count");
-    assert_eq!(stage.playground.list(namespace, "gpuleases").unwrap().len(), 1);
+    let status = jobs::ended_as(stage, namespace, "train", ("Completed", "User"), LIMIT);
+    assert_eq!(jobs::ran_for(&status), seconds, "the kubelet's times count");
 }
 
 /// Waits in real time: what is waited for is that nothing happens.
@@ -133,14 +117,7 @@ pub(crate) fn a_node_is_deleted(stage: &Stage) {
     ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
     // A kubelet that starts registers its node again.
     stage.playground.kill_kubelet(SECOND.node).unwrap();
-    wait_for("the node is back", LIMIT, || {
-        let node: Option<Value> =
-            stage.playground.get("", "node", SECOND.node).map_err(|error| error.to_string())?;
-        let cards = node.and_then(|node| {
-            node.pointer("/status/allocatable/nvidia.com~1gpu")?.as_str().map(str::to_owned)
-        });
-        if cards.as_deref() == Some("2") { Ok(()) } else { Err(format!("{cards:?} cards")) }
-    });
+    offers(stage, SECOND.node, "2");
     runs_again(stage, "after-deletion", SECOND);
     operator.kill().unwrap();
 }
@@ -148,5 +125,35 @@ pub(crate) fn a_node_is_deleted(stage: &Stage) {
 fn runs_again(stage: &Stage, namespace: &str, place: Place) {
     let namespace = running(stage, namespace, place, FOR_EVER);
     stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
-    assert_eq!(end(stage, &namespace).released_because.as_deref(), Some("HolderDeleted"));
+    jobs::ended_as(stage, &namespace, "train", ("HolderDeleted", "User"), LIMIT);
+}
+
+/// Waits until the node's device plugin offers so many cards.
+fn offers(stage: &Stage, node: &str, count: &str) {
+    wait_for(&format!("{node} offers {count} cards"), LIMIT, || {
+        let node: Option<Value> =
+            stage.playground.get("", "node", node).map_err(|error| error.to_string())?;
+        let offered = node.and_then(|node| {
+            node.pointer("/status/allocatable/nvidia.com~1gpu")?.as_str().map(str::to_owned)
+        });
+        if offered.as_deref() == Some(count) { Ok(()) } else { Err(format!("{offered:?}")) }
+    });
+}
+
+/// A sick card leaves what the node offers: it is not leased, and who needs it waits.
+pub(crate) fn a_sick_card(stage: &Stage) {
+    let operator = Operator::start(&stage.playground).unwrap();
+    stage.playground.scenario(FOURTH.node, &json!({"unhealthy": ["0"]})).unwrap();
+    offers(stage, FOURTH.node, "1");
+    let namespace = jobs::namespace(stage, "sick-card");
+    let both = "gpu: {cards: [a100-pcie-80], count: 2}";
+    Job::named("both").on(both).apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "both", "CountExceedsNodes", LIMIT);
+    Job::named("one").on(FOURTH.gpu).apply(stage, &namespace);
+    jobs::until_ready_is(stage, &namespace, "one", "Succeeded", LIMIT);
+    stage.playground.well(FOURTH.node).unwrap();
+    offers(stage, FOURTH.node, "2");
+    jobs::until_ready_is(stage, &namespace, "both", "Succeeded", LIMIT);
+    jobs::ended_as(stage, &namespace, "both", ("Completed", "User"), LIMIT);
+    operator.kill().unwrap();
 }

@@ -3,13 +3,14 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use leasehold_crds::{GpuJob, GpuLease};
+use leasehold_crds::GpuJob;
 use leasehold_tests::{
     jobs::{self, Job},
     operator::Operator,
     suite::Stage,
     waiting::wait_for,
 };
+use serde_json::Value;
 
 use crate::LIMIT;
 
@@ -49,14 +50,12 @@ fn ends_alone_and_is_closed_truly(stage: &Stage, namespace: &str, max_runtime: i
     let latest = max_runtime + GRACE_SECONDS + LATENESS_SECONDS;
     assert!((max_runtime..=latest).contains(&ran), "ran {ran} s of {max_runtime} s");
     let operator = Operator::start(&stage.playground).unwrap();
-    let lease = jobs::closed_lease(stage, namespace, "train-r0-a1", LIMIT);
-    let status = lease.status.as_ref().unwrap();
+    let end = ("MaxRuntimeReached", "User");
+    let status = jobs::ended_as(stage, namespace, "train", end, LIMIT);
     let at = |text: &Option<String>| text.as_deref().unwrap().parse::<Timestamp>().unwrap();
     assert_eq!(at(&status.running_at), started);
     assert_eq!(at(&status.ended_at), finished);
-    assert_eq!(status.released_because.as_deref(), Some("MaxRuntimeReached"));
     jobs::until_ready_is(stage, namespace, "train", "MaxRuntimeReached", LIMIT);
-    assert_eq!(stage.playground.list(namespace, "gpuleases").unwrap().len(), 1);
     operator.kill().unwrap();
 }
 
@@ -104,49 +103,65 @@ pub(crate) fn examples_run_once(stage: &Stage) {
     Job::named("last").apply(stage, &namespace);
     jobs::until_ready_is(stage, &namespace, "last", "Succeeded", LIMIT);
     for name in ["quickstart", "endless"] {
-        let ran = |lease: &serde_json::Value| {
-            lease.pointer("/spec/holder/name")?.as_str().map(|holder| holder == name)
-        };
-        let leases = stage.playground.list(&namespace, "gpuleases").unwrap();
-        assert_eq!(leases.iter().filter(|lease| ran(lease) == Some(true)).count(), 1, "{name}");
-        let lease: GpuLease = stage
-            .playground
-            .get(&namespace, "gpulease", &format!("{name}-r0-a1"))
-            .unwrap()
-            .unwrap();
-        jobs::charge_is_rate_times_held_time(&lease);
+        let reason = if name == "endless" { "MaxRuntimeReached" } else { "Completed" };
+        jobs::ended_as(stage, &namespace, name, (reason, "User"), LIMIT);
     }
 }
 
-/// Operators live for two seconds each, whatever they are doing then.
-pub(crate) fn killed_all_the_time(stage: &Stage) {
+/// When the operator is killed: the job's name and what is seen of it then.
+type Moment = (&'static str, fn(Seen<'_>) -> bool);
+
+const MOMENTS: &[Moment] = &[
+    ("reserved", |seen| seen.lease("/metadata/uid").is_some()),
+    ("created", |seen| seen.pod("/metadata/uid").is_some()),
+    ("bound", |seen| seen.pod("/spec/nodeName").is_some()),
+    ("started", |seen| seen.pod("/status/containerStatuses/0/state/running").is_some()),
+    ("held", |seen| seen.lease("/status/runningAt").is_some()),
+    ("ended", |seen| seen.pod("/status/containerStatuses/0/state/terminated").is_some()),
+    ("closed", |seen| seen.lease("/status/endedAt").is_some()),
+];
+
+/// Looks at the server.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    stage: &'a Stage,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Seen<'_> {
+    fn lease(self, path: &str) -> Option<Value> {
+        self.part("gpulease", path)
+    }
+
+    fn pod(self, path: &str) -> Option<Value> {
+        self.part("pod", path)
+    }
+
+    fn part(self, kind: &str, path: &str) -> Option<Value> {
+        let name = format!("{}-r0-a1", self.name);
+        let object: Option<Value> = self.stage.playground.get(self.namespace, kind, &name).unwrap();
+        object?.pointer(path).cloned()
+    }
+}
+
+pub(crate) fn killed_at_every_moment(stage: &Stage) {
     let namespace = jobs::namespace(stage, "killed-always");
-    let names = ["one", "two", "three"];
-    for name in names {
+    let mut operator = Operator::start(&stage.playground).unwrap();
+    for (name, is_there) in MOMENTS {
         Job::named(name).running("command: [sleep, '4']").apply(stage, &namespace);
+        let seen = Seen { stage, namespace: &namespace, name };
+        wait_for(&format!("a job is {name}"), LIMIT, || {
+            if is_there(seen) { Ok(()) } else { Err("not yet") }
+        });
+        operator.kill().unwrap();
+        operator = Operator::start(&stage.playground).unwrap();
     }
-    wait_for("all jobs have ended", LIMIT, || {
-        let operator = Operator::start(&stage.playground).map_err(|error| error.to_string())?;
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        operator.kill().map_err(|error| error.to_string())?;
-        let words: Vec<_> = names
-            .iter()
-            .map(|name| {
-                let job: Option<GpuJob> = stage.playground.get(&namespace, "gpujob", name).unwrap();
-                let status = job.and_then(|job| job.status);
-                status.and_then(|status| status.outcome).map(|outcome| outcome.reason)
-            })
-            .collect();
-        let done = words.iter().all(|word| word.as_deref() == Some("Completed"));
-        if done { Ok(()) } else { Err(format!("{words:?}")) }
-    });
-    let operator = Operator::start(&stage.playground).unwrap();
-    for name in names {
-        let lease = jobs::closed_lease(stage, &namespace, &format!("{name}-r0-a1"), LIMIT);
-        jobs::charge_is_rate_times_held_time(&lease);
-        assert_eq!(jobs::ran_for(&lease), 4, "{name}");
+    for (name, _) in MOMENTS {
+        jobs::until_ready_is(stage, &namespace, name, "Succeeded", LIMIT);
+        let status = jobs::ended_as(stage, &namespace, name, ("Completed", "User"), LIMIT);
+        assert_eq!(jobs::ran_for(&status), 4, "{name}");
     }
-    assert_eq!(stage.playground.list(&namespace, "gpuleases").unwrap().len(), names.len());
-    assert_eq!(stage.playground.list(&namespace, "pods").unwrap().len(), names.len());
+    assert_eq!(stage.playground.list(&namespace, "pods").unwrap().len(), MOMENTS.len());
     operator.kill().unwrap();
 }

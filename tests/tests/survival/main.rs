@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let alone: &[Test] = &[
         ("a_deadline_holds_without_the_operator", cases::killed_after_the_pod_was_created),
         ("a_deadline_holds_when_the_operator_dies_before_it", cases::killed_before_the_deadline),
-        ("an_operator_that_dies_all_the_time_starts_nothing_twice", cases::killed_all_the_time),
+        ("an_operator_killed_at_every_moment_starts_nothing_twice", cases::killed_at_every_moment),
         ("examples_applied_again_and_again_run_once", cases::examples_run_once),
     ];
     run("survival", shape, WithOperator::Absent, &[], alone)

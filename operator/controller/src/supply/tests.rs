@@ -118,9 +118,22 @@ fn what_was_not_created_is_given_back() {
 fn a_new_list_drops_claims_of_pods_that_are_gone_and_finds_those_that_wait() {
     let supply = supply(4);
     supply.plan(&holder("gone"), 0, |_| creating("gone-r0-a1", 2));
+    supply.lists_ours();
     supply.ours(key("waits-r0-a1"), &pod("waits-r0-a1", None, 1, "Pending"));
     supply.keep_ours(&HashSet::from([key("waits-r0-a1")]));
     assert_eq!(free(&supply), 3);
+}
+
+#[test]
+fn a_claim_outlives_a_list_that_began_before_it() {
+    let supply = supply(4);
+    supply.lists_ours();
+    supply.plan(&holder("train"), 0, |_| creating("train-r0-a1", 2));
+    supply.keep_ours(&HashSet::new());
+    assert_eq!(free(&supply), 2);
+    supply.lists_ours();
+    supply.keep_ours(&HashSet::new());
+    assert_eq!(free(&supply), 4);
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) fn take_in(
     }
     let is_over = draft.status.outcome.is_some() && !is_new_run;
     let mut commands = Vec::new();
+    let mut room = MOST_REQUESTS.saturating_sub(waiting(&draft.status.requests, seen).count());
     for request in &seen.requests {
         if let Some(answered_at) = request.answered_at {
             commands.extend(clear_away(draft, request, answered_at, now));
@@ -38,12 +39,40 @@ pub(super) fn take_in(
         let known = draft.status.requests.iter().find(|handled| handled.uid == request.uid);
         let answer = match known {
             Some(handled) => handled.answer.clone(),
-            None => act_on(draft, request, seen, desired, is_over, now),
+            // The rest waits for the next pass: what was acted on must be remembered until its
+            // answer is written, and the status has no room for more.
+            None if room == 0 => continue,
+            None => {
+                room -= 1;
+                act_on(draft, request, seen, desired, is_over, now)
+            }
         };
         let (name, uid) = (request.name.clone(), request.uid.clone());
         commands.push(Command::AnswerRequest { request: name, uid, answer });
     }
+    forget_oldest(&mut draft.status.requests, seen);
     commands
+}
+
+/// Those that were acted on and whose answer is not written yet.
+fn waiting<'a>(
+    handled: &'a [Handled],
+    seen: &'a Observed<'_>,
+) -> impl Iterator<Item = &'a Handled> {
+    handled.iter().filter(|handled| {
+        let mut pending = seen.requests.iter().filter(|request| request.answered_at.is_none());
+        pending.any(|request| request.uid == handled.uid)
+    })
+}
+
+fn forget_oldest(handled: &mut Vec<Handled>, seen: &Observed<'_>) {
+    let waiting: Vec<_> = waiting(handled, seen).map(|handled| handled.uid.clone()).collect();
+    while handled.len() > MOST_REQUESTS {
+        let Some(oldest) = handled.iter().rposition(|one| !waiting.contains(&one.uid)) else {
+            return;
+        };
+        handled.remove(oldest);
+    }
 }
 
 fn clear_away(
@@ -99,6 +128,5 @@ fn act_on(
             answer: answer.clone(),
         },
     );
-    status.requests.truncate(MOST_REQUESTS);
     answer
 }

@@ -190,14 +190,17 @@ func (c Call) driver() card.Driver {
 func (c Call) cards() []seen {
 	visible := split(c.Visible)
 	all := slices.Contains(visible, "all")
-	var found []card.Card
+	var found, others []card.Card
 	for _, each := range c.Inventory.Cards {
 		if all || slices.Contains(visible, each.UUID) || slices.Contains(visible, strconv.Itoa(each.Index)) {
 			found = append(found, each)
+		} else {
+			others = append(others, each)
 		}
 	}
-	if show := c.Scenario.Show; show != nil && *show < len(found) {
-		found = found[:max(0, *show)]
+	if show := c.Scenario.Show; show != nil {
+		reachable := append(found, others...)
+		found = reachable[:min(max(0, *show), len(reachable))]
 	}
 	var cards []seen
 	for position, each := range found {

@@ -39,6 +39,7 @@ func TestAnswers(t *testing.T) {
 		{"the list names cards and identities", "GPU-b", `{}`, []string{"-L"}, "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-b)\n", 0},
 		{"without a variable there are no devices", "", `{}`, []string{"-L"}, "No devices were found\n", 6},
 		{"a scenario hides cards", "GPU-a,GPU-b", `{"show":1}`, []string{"-L"}, "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-a)\n", 0},
+		{"a scenario shows cards of others", "GPU-b", `{"show":2}`, []string{"-L"}, "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-b)\nGPU 1: NVIDIA GeForce RTX 4090 (UUID: GPU-a)\n", 0},
 		{"a scenario shows another model", "GPU-a,GPU-b", `{"cards":{"1":{"name":"NVIDIA A10","memory.total":"23028"}}}`, []string{"--query-gpu=name,memory.total", "--format=csv,noheader,nounits"},
 			"NVIDIA GeForce RTX 4090, 24564\nNVIDIA A10, 23028\n", 0},
 		{"used memory lowers free memory", "GPU-a", `{"allCards":{"memory.used":"20000"}}`, []string{"--query-gpu=memory.used,memory.free", "--format=csv,noheader"}, "20000 MiB, 4164 MiB\n", 0},

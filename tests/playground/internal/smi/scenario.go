@@ -46,7 +46,8 @@ type Scenario struct {
 
 	// Driver differs from what the node's labels say.
 	Driver *card.Driver `json:"driver,omitempty"`
-	// Show is how many of the allocated cards are seen at most.
+	// Show is how many cards are seen: fewer than were allocated, or others of
+	// the node beside them.
 	Show *int `json:"show,omitempty"`
 	// AllCards are field values of every card: {"memory.used": "20000"}. Fields
 	// that follow from them (free memory; power, clocks and state of a card that

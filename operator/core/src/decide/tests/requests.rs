@@ -1,6 +1,7 @@
 //! What people ask for outside of the specification.
 
 use super::*;
+use crate::status::MOST_REQUESTS;
 
 #[test]
 fn a_stop_gives_the_card_back_and_a_start_goes_on() {
@@ -62,6 +63,31 @@ fn a_request_is_acted_on_once_although_its_answer_was_lost() {
     world.requests[0].answered_at = None;
     world.settle();
     assert_eq!(world.ready().1, Reason::WaitingForScheduler);
+}
+
+#[test]
+fn what_is_not_answered_yet_is_remembered_and_no_more_is_taken_on_than_that() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run();
+    let asked_at = world.at();
+    for number in 0..3 * MOST_REQUESTS {
+        let (name, uid) = (format!("ask-{number}"), number.to_string());
+        let request = Request { name, uid, action: Action::Stop, asked_at, answered_at: None };
+        world.requests.push(request);
+    }
+    let uids = |plan: &Plan| -> Vec<_> {
+        let handled = &plan.status.as_ref().unwrap().requests;
+        handled.iter().map(|handled| handled.uid.clone()).collect()
+    };
+    let first = world.plan();
+    assert_eq!(uids(&first).len(), MOST_REQUESTS);
+    // No answer can be written: the same ones are tried again, and none is forgotten.
+    world.object.as_mut().unwrap().status = first.status.clone().unwrap();
+    let second = world.plan();
+    assert_eq!(uids(&second), uids(&first));
+    world.settle();
+    assert!(world.requests.iter().all(|request| request.answered_at.is_some()));
+    assert_eq!(world.answers.len(), 3 * MOST_REQUESTS);
 }
 
 #[test]
