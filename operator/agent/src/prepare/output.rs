@@ -38,6 +38,7 @@ impl Line {
 }
 
 /// Reads lines in a thread, which stays behind when something keeps the output open.
+#[must_use]
 pub fn listen(output: PipeReader) -> Receiver<Line> {
     let (sender, receiver) = mpsc::sync_channel(WAITING);
     thread::spawn(move || {

@@ -222,13 +222,8 @@ fn refused_or_unreachable(
     let text = text.to_lowercase();
     let (_, reason) = table.iter().find(|(words, _)| text.contains(words))?;
     let evidence = if is_git { format!("{}: {}", own, ends_of(said, LAST_LINES)) } else { own };
-    let reason = match *reason {
-        Reason::IndexUnreachable if servers.is_own(&text, requirements) => {
-            Reason::OwnIndexUnreachable
-        }
-        reason => reason,
-    };
-    Some(Finding::new(reason, evidence))
+    let is_own = *reason == Reason::IndexUnreachable && servers.is_own(&text, requirements);
+    Some(Finding::new(if is_own { Reason::OwnIndexUnreachable } else { *reason }, evidence))
 }
 
 fn bad_download(said: &Said) -> Option<Finding> {
