@@ -1,6 +1,11 @@
 //! The real agent as a child process, with its report, its orders and what it printed.
 #![allow(dead_code, reason = "each test program uses a part")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops where it is wrong")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test stops where it is wrong"
+)]
 
 use std::{
     ffi::OsString,
