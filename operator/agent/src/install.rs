@@ -19,11 +19,9 @@ use leasehold_core::{
 };
 
 use crate::{
-    clock::{self, NoClock},
-    environment::{
-        BadEnvironment,
-        restore::{self, Bring, InstallSettings},
-    },
+    clock,
+    environment::restore::{self, Bring, InstallSettings},
+    failure::Failure,
     notice, trust,
 };
 
@@ -39,60 +37,16 @@ const UV_IN_THE_IMAGE: &str = "/usr/bin/uv";
 /// The file that says since when the cards are held, in seconds of `CLOCK_BOOTTIME`.
 const HELD_SINCE: &str = "held-since";
 
-/// Why the agent could not be installed, or an installation could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum InstallError {
-    /// The environment cannot be used.
-    #[error(transparent)]
-    Environment(#[from] BadEnvironment),
-    /// The clock cannot be read.
-    #[error(transparent)]
-    Clock(#[from] NoClock),
-    /// The agent's image has no uv.
-    #[error("the agent's image has no uv, neither {beside} nor {UV_IN_THE_IMAGE}", beside = beside.display())]
-    NoUv {
-        /// Where it was looked for first.
-        beside: PathBuf,
-    },
-    /// The agent does not find itself.
-    #[error("failed to find the agent's own file")]
-    Itself(#[source] io::Error),
-    /// The agent cannot be read.
-    #[error("failed to read {path}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("failed to write {path}", path = path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The note of the installation makes no sense.
-    #[error("{path} does not say since when the card is held: {text:?}", path = path.display())]
-    Nonsense {
-        /// The file.
-        path: PathBuf,
-        /// What is in it.
-        text: String,
-    },
-}
-
 /// Installs the agent in `directory`.
-pub fn install(directory: &Path) -> Result<Report, InstallError> {
+pub fn install(directory: &Path) -> Result<Report, Failure> {
     install_with(directory, &restore::for_install()?)
 }
 
-fn install_with(directory: &Path, settings: &InstallSettings) -> Result<Report, InstallError> {
+fn install_with(directory: &Path, settings: &InstallSettings) -> Result<Report, Failure> {
     let now = clock::now()?;
-    let itself = std::env::current_exe().map_err(InstallError::Itself)?;
+    let itself = std::env::current_exe().map_err(Failure::Itself)?;
     fs::create_dir_all(directory)
-        .map_err(|source| InstallError::Write { path: directory.to_owned(), source })?;
+        .map_err(|source| Failure::Write { path: directory.to_owned(), source })?;
     copy(&itself, directory, AGENT)?;
     let earlier = held_since(directory).ok().filter(|since| *since <= now);
     if earlier.is_none() {
@@ -113,34 +67,43 @@ fn install_with(directory: &Path, settings: &InstallSettings) -> Result<Report, 
     })
 }
 
-fn uv_of_the_image(itself: &Path) -> Result<PathBuf, InstallError> {
+fn uv_of_the_image(itself: &Path) -> Result<PathBuf, Failure> {
     let beside = itself.with_file_name(UV);
     let mut places = [beside.clone(), PathBuf::from(UV_IN_THE_IMAGE)].into_iter();
-    places.find(|file| file.is_file()).ok_or(InstallError::NoUv { beside })
+    let found = places.find(|file| file.is_file());
+    found.ok_or(Failure::NoUv { beside, usual: UV_IN_THE_IMAGE })
 }
 
 /// Copies a program without holding it in memory: the container may have little of it.
-fn copy(from: &Path, directory: &Path, name: &str) -> Result<(), InstallError> {
-    let mut file = fs::File::open(from)
-        .map_err(|source| InstallError::Read { path: from.to_owned(), source })?;
+fn copy(from: &Path, directory: &Path, name: &str) -> Result<(), Failure> {
+    let mut file =
+        fs::File::open(from).map_err(|source| Failure::Read { path: from.to_owned(), source })?;
     place(directory, name, &mut file, 0o755)
 }
 
 /// Since when the cards are held, as noted in the directory of an installation.
-pub fn held_since(directory: &Path) -> Result<Duration, InstallError> {
+fn held_since(directory: &Path) -> Result<Duration, Failure> {
     let path = directory.join(HELD_SINCE);
     match fs::read_to_string(&path) {
         Ok(text) => match text.trim().parse() {
             Ok(seconds) => Ok(Duration::from_secs(seconds)),
-            Err(_) => Err(InstallError::Nonsense { path, text }),
+            Err(_) => Err(Failure::Nonsense { path, text }),
         },
-        Err(source) => Err(InstallError::Read { path, source }),
+        Err(source) => Err(Failure::Read { path, source }),
     }
 }
 
+/// Since when the cards are held, and how long the money lasts; `None` when it lasts for ever.
+pub fn held(
+    directory: &Path,
+    longest: Option<Duration>,
+) -> Result<Option<(Duration, Duration)>, Failure> {
+    longest.map(|longest| Ok((held_since(directory)?, longest))).transpose()
+}
+
 /// The directory in which the running agent is installed.
-pub fn own_directory() -> Result<PathBuf, InstallError> {
-    let mut itself = std::env::current_exe().map_err(InstallError::Itself)?;
+pub fn own_directory() -> Result<PathBuf, Failure> {
+    let mut itself = std::env::current_exe().map_err(Failure::Itself)?;
     itself.pop();
     Ok(itself)
 }
@@ -151,7 +114,7 @@ pub fn place(
     name: &str,
     content: &mut dyn Read,
     mode: u32,
-) -> Result<(), InstallError> {
+) -> Result<(), Failure> {
     let path = directory.join(name);
     let draft = directory.join(format!(".{name}.new"));
     let written = (|| {
@@ -163,7 +126,7 @@ pub fn place(
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
         fs::rename(&draft, &path)
     })();
-    written.map_err(|source| InstallError::Write { path, source })
+    written.map_err(|source| Failure::Write { path, source })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! | the program's, 128 + number for a signal | `run`, also when the program was stopped |
 //! | 0 | `install`, `preflight` and `prepare`: done, passed, restored |
 //! | 1 | `preflight`: the cards were refused; `prepare`: the environment cannot be restored |
-//! | 125 | the agent failed, or was called wrongly |
+//! | 125 | the agent failed, be it for a full disk, or was called wrongly |
 //! | 126 | `run`: the command cannot be executed |
 //! | 127 | `run`: the command, the script's interpreter or the working directory is not in the image |
 //! | 143 | `run`: stopped before the program was started; `prepare`: stopped |
@@ -27,31 +27,30 @@
 pub mod arguments;
 pub mod clock;
 pub mod environment;
+pub mod failure;
 pub mod install;
 pub mod notice;
 pub mod preflight;
 pub mod prepare;
 pub mod probe;
 pub mod run;
+pub mod signals;
 pub mod termination;
 pub mod trust;
 
 use std::{
-    error::Error,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use clap::Parser;
-use leasehold_core::{
-    reason::Reason,
-    report::{Report, Stage},
-};
+use leasehold_core::report::{Report, Stage};
 use signal_hook::consts::SIGTERM;
 
 use crate::{
     arguments::{Arguments, Subcommand},
+    failure::Failure,
     termination::TerminationLog,
 };
 
@@ -68,7 +67,7 @@ pub fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) if !usage.use_stderr() => usage.exit(),
-        Err(usage) => return conclude(&mut log, Stage::Run, Err(usage)),
+        Err(usage) => return conclude(&mut log, Stage::Run, Err(usage.into())),
     };
     match arguments.subcommand {
         Subcommand::Version => {
@@ -84,7 +83,8 @@ pub fn main() -> ExitCode {
             conclude(
                 &mut log,
                 Stage::Preflight,
-                preflight::preflight(&devices, Duration::from_secs(patience)),
+                preflight::preflight(&devices, Duration::from_secs(patience))
+                    .map_err(Failure::from),
             )
         }
         Subcommand::Prepare => {
@@ -108,23 +108,11 @@ fn end_on_sigterm() {
 }
 
 /// Writes the last report and makes the exit code.
-fn conclude<E: Error>(
-    log: &mut TerminationLog,
-    stage: Stage,
-    result: Result<Report, E>,
-) -> ExitCode {
-    let report = result.unwrap_or_else(|error| {
-        let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-        let words: Vec<String> =
-            std::iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect();
-        let words = words.join(": ");
-        notice::say(&words);
-        Report {
-            reason: Some(Reason::AgentFailed),
-            exit_code: Some(AGENT_FAILED),
-            evidence: words,
-            ..Report::new(stage)
-        }
+fn conclude(log: &mut TerminationLog, stage: Stage, result: Result<Report, Failure>) -> ExitCode {
+    let report = result.unwrap_or_else(|failure| {
+        let finding = failure.finding(stage, &environment::restore::mask());
+        notice::say(&format!("{}: {}", finding.reason, finding.message()));
+        Failure::report(finding, stage)
     });
     log.write(&report);
     let code = report.exit_code.and_then(|code| u8::try_from(code).ok());

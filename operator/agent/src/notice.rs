@@ -16,14 +16,32 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 /// How long a line of a tool waits for a log that is jammed, in milliseconds.
 const PATIENCE: u16 = 1_000;
 
+/// Most of a line that is passed on at once, in bytes: with its line feed a pipe that can be written
+/// to takes so much without waiting (`PIPE_BUF` of pipe(7)).
+const PIECE: usize = 4_095;
+
 /// Says one or more lines.
 pub fn say(text: &str) {
     write(&format!("leasehold: {text}\n"), PollTimeout::ZERO);
 }
 
-/// Passes a line of a tool on. A tool can be faster than the log, so the line waits a moment.
+/// Passes a line of a tool on, a long one in pieces. A tool can be faster than the log, so the line
+/// waits a moment; of a line that waited too long the rest is dropped.
 pub fn pass_on(line: &str) {
-    write(&format!("{line}\n"), PollTimeout::from(PATIENCE));
+    pieces(line).all(|piece| write(&format!("{piece}\n"), PollTimeout::from(PATIENCE)));
+}
+
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let line = rest.take()?;
+        if line.len() <= PIECE {
+            return Some(line);
+        }
+        let (piece, after) = line.split_at(line.floor_char_boundary(PIECE));
+        rest = Some(after);
+        Some(piece)
+    })
 }
 
 /// The lines that tell a finding: what was seen, how to cure it, who pays.
@@ -40,12 +58,25 @@ pub fn told(finding: &Finding) -> [String; 3] {
     ]
 }
 
-fn write(text: &str, patience: PollTimeout) {
+/// Whether it was written.
+fn write(text: &str, patience: PollTimeout) -> bool {
     let mut stderr = io::stderr().lock();
     let mut outputs = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
     let is_open = poll(&mut outputs, patience).is_ok_and(|ready| ready > 0);
-    if is_open {
-        // One write, so that no line of the program gets between.
-        let _ = stderr.write_all(text.as_bytes());
+    // One write, so that no line of the program gets between.
+    is_open && stderr.write_all(text.as_bytes()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_passed_on_whole_in_pieces() {
+        let line = "é".repeat(5_000);
+        let passed: Vec<&str> = pieces(&line).collect();
+        assert_eq!(passed.concat(), line);
+        assert!(passed.len() == 3 && passed.iter().all(|piece| piece.len() <= PIECE));
+        assert_eq!(pieces("").collect::<Vec<_>>(), [""]);
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! - [`python`] finds the image's Python and asks it what it sees;
 //! - [`files`] has the requirements files, [`leasehold_core::restore`] looks into them;
-//! - [`uv`] knows how uv is called, [`tool`] calls it and ends it when the pod has to go;
+//! - [`uv`] knows how uv is called, [`tool`] calls it and ends it when the pod has to go, [`output`]
+//!   reads what it prints;
 //! - [`telling`] keeps the report up to date meanwhile;
 //! - [`venv`] joins the environment to the image.
 //!
@@ -24,6 +25,7 @@
 //!   image's: many images have outdated ones. `UV_SYSTEM_CERTS=1` in the job changes that.
 
 pub mod files;
+pub mod output;
 pub mod python;
 pub mod telling;
 pub mod tool;
@@ -44,83 +46,29 @@ use leasehold_core::{
 };
 
 use crate::{
-    REFUSED,
-    clock::{self, NoClock},
-    environment::{
-        BadEnvironment,
-        restore::{self, PrepareSettings},
-    },
-    install::{self, InstallError},
-    notice,
+    REFUSED, clock,
+    environment::restore::{self, PrepareSettings},
+    failure::Failure,
+    install, notice,
     run::{
         ending::{Ending, Stop},
         ends::Ends,
         memory,
         orders::Orders,
     },
+    signals,
     termination::TerminationLog,
     trust,
 };
 use files::Place;
 use python::Python;
+use signal_hook::consts::SIGTERM;
 use telling::{Reporter, Tail, at_work};
 use tool::{Caller, Outcome};
 use uv::Uv;
 
 /// Exit code when the pod had to go: as if by SIGTERM.
 const STOPPED: i32 = 143;
-
-/// Why an environment cannot be restored, through a fault of the agent or its node.
-#[derive(Debug, thiserror::Error)]
-pub enum PrepareError {
-    /// The environment cannot be used.
-    #[error(transparent)]
-    Environment(#[from] BadEnvironment),
-    /// What was installed cannot be read, or certificates cannot be written.
-    #[error(transparent)]
-    Install(#[from] InstallError),
-    /// The clock cannot be read.
-    #[error(transparent)]
-    Clock(#[from] NoClock),
-    /// Signals cannot be received.
-    #[error("failed to receive signals")]
-    Signals(#[source] io::Error),
-    /// The container has no working directory.
-    #[error("failed to enter the container's working directory")]
-    WorkingDirectory(#[source] io::Error),
-    /// A program cannot be started.
-    #[error("failed to call {name}")]
-    Call {
-        /// The program.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file cannot be read.
-    #[error("failed to read {path}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("failed to write {path}", path = path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What an earlier try left cannot be removed.
-    #[error("failed to remove {path}", path = path.display())]
-    Remove {
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// Why a restore ended early, through no fault of the agent.
 #[derive(Debug)]
@@ -144,16 +92,12 @@ impl From<Stop> for Interrupted {
 }
 
 /// Restores the environment and reports it.
-pub fn prepare(log: &mut TerminationLog) -> Result<Report, PrepareError> {
-    // First of all: until then the kernel drops the signals of a PID 1.
-    let signals = tool::receive_signals().map_err(PrepareError::Signals)?;
+pub fn prepare(log: &mut TerminationLog) -> Result<Report, Failure> {
+    let signals = signals::receive(&[SIGTERM])?;
     let started = clock::now()?;
     let settings = restore::for_prepare()?;
     let own_directory = install::own_directory()?;
-    let held = match settings.held {
-        Some(longest) => Some((install::held_since(&own_directory)?, longest)),
-        None => None,
-    };
+    let held = install::held(&own_directory, settings.held)?;
     let ends = Ends { started, runtime: Duration::MAX, held };
     let caller = Caller::new(signals, Orders::from(settings.lease_directory.clone()), ends);
     let mut work =
@@ -172,7 +116,7 @@ struct Work<'a> {
 }
 
 /// A result whose failure is the agent's, or one that was interrupted.
-type Step<T> = Result<Result<T, Interrupted>, PrepareError>;
+type Step<T> = Result<Result<T, Interrupted>, Failure>;
 
 /// Goes on with the value of a [`Step`], or returns its interruption.
 macro_rules! step {
@@ -188,7 +132,7 @@ impl Work<'_> {
     fn restore(&mut self, own_directory: &Path) -> Step<()> {
         let settings = self.settings;
         self.report("looking for the image's Python")?;
-        let python = step!(python::find(&self.caller, &settings.path));
+        let python = step!(python::find(&mut self.caller, &settings.path));
         self.state.python.clone_from(&python.version);
         let (base, working_directory) = self.directories()?;
         let mut place = Place::new(base.clone(), working_directory.clone());
@@ -209,7 +153,7 @@ impl Work<'_> {
         }
         let scratch = uv.scratch();
         let made = fs::create_dir_all(&scratch);
-        made.map_err(|source| PrepareError::Write { path: scratch, source })?;
+        made.map_err(|source| Failure::Write { path: scratch, source })?;
         notice::say(&format!(
             "restoring {} with Python {} of the image ({})",
             settings.requirements.join(", "),
@@ -226,8 +170,8 @@ impl Work<'_> {
     }
 
     /// Where the files are, and where paths of packages begin.
-    fn directories(&self) -> Result<(PathBuf, PathBuf), PrepareError> {
-        let here = || std::env::current_dir().map_err(PrepareError::WorkingDirectory);
+    fn directories(&self) -> Result<(PathBuf, PathBuf), Failure> {
+        let here = || std::env::current_dir().map_err(Failure::WorkingDirectory);
         if !self.settings.inline.is_empty() {
             return Ok((files::write(&self.settings.inline, &self.settings.directory)?, here()?));
         }
@@ -242,12 +186,11 @@ impl Work<'_> {
         let mut progress = Progress::default();
         let mut output = Tail::default();
         let mut reporter = Reporter::new(self.log, self.started, &self.state);
-        let outcome = self.caller.call(command, Duration::MAX, &mut |line| {
+        let outcome = self.caller.call(command, Duration::MAX, mask, &mut |line| {
             if let Some(line) = line {
-                let line = mask.apply(line);
-                notice::pass_on(&line);
-                progress.hear(&line);
-                output.push(&line);
+                notice::pass_on(line);
+                progress.hear(line);
+                output.push(line);
             }
             reporter.tell(&progress.doing);
         });
@@ -265,7 +208,7 @@ impl Work<'_> {
             );
             return Ok(Err(Finding::new(Reason::HostOutOfMemory, words).into()));
         }
-        let mut finding = failure::explain(&output.text, requirements);
+        let mut finding = failure::explain(&output.text, requirements, &self.settings.servers);
         if let Some(signal @ Ending::Signal(_)) = ending {
             finding = Finding::new(
                 Reason::RestoreFailed,
@@ -275,13 +218,13 @@ impl Work<'_> {
         Ok(Err(finding.into()))
     }
 
-    fn report(&mut self, doing: &str) -> Result<(), PrepareError> {
+    fn report(&mut self, doing: &str) -> Result<(), Failure> {
         let now = clock::now()?;
         self.log.write(&at_work(&self.state, now.saturating_sub(self.started), doing));
         Ok(())
     }
 
-    fn conclude(&mut self, result: Step<()>) -> Result<Report, PrepareError> {
+    fn conclude(&mut self, result: Step<()>) -> Result<Report, Failure> {
         let took = clock::now()?.saturating_sub(self.started);
         let report = at_work(&self.state, took, "");
         let seconds = took.as_secs();
@@ -319,7 +262,7 @@ impl Work<'_> {
 }
 
 /// What was only for the restore goes, so that the program has the disk.
-fn tidy_up(uv: &Uv<'_>, venv: &Path, python: &Python) -> Result<(), PrepareError> {
+fn tidy_up(uv: &Uv<'_>, venv: &Path, python: &Python) -> Result<(), Failure> {
     let adopted = venv::adopt_commands(venv, python)?;
     let before = clock::now()?;
     for leftover in &uv.leftovers() {
@@ -342,10 +285,10 @@ fn looked_in(finding: Finding, base: &Path) -> Finding {
 }
 
 /// Removes a file or a directory with everything in it; what is not there is removed already.
-fn remove(path: &Path) -> Result<(), PrepareError> {
+fn remove(path: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(PrepareError::Remove { path: path.to_owned(), source }),
+        Err(source) => Err(Failure::Remove { path: path.to_owned(), source }),
     }
 }

@@ -33,8 +33,7 @@ pub mod surroundings;
 pub mod tree;
 
 use std::{
-    io,
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
@@ -45,14 +44,14 @@ use leasehold_core::{
     report::{Report, Stage},
 };
 use nix::sys::signal::Signal;
-use signal_hook::{consts, iterator::Signals};
+use signal_hook::consts;
 
 use crate::{
     arguments::Wish,
-    clock::{self, NoClock},
-    environment::{self, BadEnvironment, RunSettings},
-    install::{self, InstallError},
-    notice,
+    clock,
+    environment::{self, RunSettings},
+    failure::Failure,
+    install, notice, signals,
     termination::TerminationLog,
 };
 use ending::{Ending, Stop};
@@ -71,8 +70,11 @@ const REPORT_EVERY: Duration = Duration::from_secs(30);
 /// Longest time that processes may outlive a program that ended by itself.
 const SWEEP: Duration = Duration::from_secs(5);
 
-/// Signals that the program gets as the agent gets them.
-const FORWARDED: [i32; 7] = [
+/// Signals that are received: that of a stop, that of a child's end, and those that the program gets
+/// as the agent gets them.
+const RECEIVED: [i32; 9] = [
+    consts::SIGTERM,
+    consts::SIGCHLD,
     consts::SIGHUP,
     consts::SIGINT,
     consts::SIGQUIT,
@@ -82,49 +84,12 @@ const FORWARDED: [i32; 7] = [
     consts::SIGCONT,
 ];
 
-/// Why the agent cannot run a program.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The environment cannot be used.
-    #[error(transparent)]
-    Environment(#[from] BadEnvironment),
-    /// It is not known since when the cards are held.
-    #[error(transparent)]
-    Install(#[from] InstallError),
-    /// The clock cannot be read.
-    #[error(transparent)]
-    Clock(#[from] NoClock),
-    /// Signals cannot be received.
-    #[error("failed to receive signals")]
-    Signals(#[source] io::Error),
-    /// The script cannot be stored.
-    #[error("failed to store the script in any of {places}")]
-    Script {
-        /// Where it was tried.
-        places: String,
-        /// The last failure.
-        source: io::Error,
-    },
-    /// The system cannot start processes.
-    #[error("failed to start {name}")]
-    Spawn {
-        /// The command.
-        name: String,
-        /// Why.
-        source: io::Error,
-    },
-}
-
 /// Runs the program to its end and reports it.
-pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, RunError> {
-    // First of all: until then the kernel drops the signals of a PID 1.
-    let signals = receive_signals().map_err(RunError::Signals)?;
+pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, Failure> {
+    let signals = signals::receive(&RECEIVED)?;
     let settings = environment::for_run()?;
     let own_directory = install::own_directory()?;
-    let held = match settings.held {
-        Some(longest) => Some((install::held_since(&own_directory)?, longest)),
-        None => None,
-    };
+    let held = install::held(&own_directory, settings.held)?;
     let orders = Orders::from(settings.lease_directory.clone());
     let surroundings = Surroundings::of(&settings, &own_directory)?;
     let mut program = match Program::of(wish, &surroundings, &own_directory)? {
@@ -162,14 +127,6 @@ pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, RunError> {
     Ok(report)
 }
 
-fn receive_signals() -> io::Result<Receiver<i32>> {
-    let mut signals =
-        Signals::new(FORWARDED.into_iter().chain([consts::SIGTERM, consts::SIGCHLD]))?;
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || signals.forever().try_for_each(|signal| sender.send(signal)));
-    Ok(receiver)
-}
-
 fn not_started(unstartable: &Unstartable) -> Report {
     notice::say(&format!("{}: {}", unstartable.finding.reason, unstartable.finding.message()));
     Report {
@@ -194,7 +151,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Waits for the program's end and stops it when it has to end.
-    fn until_the_end(&mut self, tree: &Tree) -> Result<Ending, RunError> {
+    fn until_the_end(&mut self, tree: &Tree) -> Result<Ending, Failure> {
         let mut reported: Option<Duration> = None;
         loop {
             // The end comes first: whoever is done in the last moment is done.
@@ -228,7 +185,7 @@ impl Run<'_> {
                 if self.stop.is_none() {
                     let stop = self.orders.stop().map_or_else(
                         || Stop::by_sigterm(now, self.settings.grace),
-                        |order| Stop::by_order(&order, now, self.settings.grace),
+                        |order| Stop::by_order(order, now, self.settings.grace),
                     );
                     self.begin_stop(now, stop, tree);
                 }
@@ -252,7 +209,7 @@ impl Run<'_> {
             self.ends.runtime = runtime;
         }
         if let Some(order) = self.orders.stop() {
-            return Some(Stop::by_order(&order, now, self.settings.grace));
+            return Some(Stop::by_order(order, now, self.settings.grace));
         }
         let end = self.ends.earliest();
         (now >= end.at).then(|| Stop::by_end(&end, now, self.settings.grace))
@@ -284,7 +241,7 @@ impl Run<'_> {
 
     /// Ends what the program has left running: after a stop within its grace period, because a
     /// shell ends at once while what it started still saves; else within [`SWEEP`].
-    fn sweep(&mut self, tree: &Tree) -> Result<(), RunError> {
+    fn sweep(&mut self, tree: &Tree) -> Result<(), Failure> {
         if tree.is_gone() {
             return Ok(());
         }

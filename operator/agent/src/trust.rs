@@ -10,11 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    environment::TrustSettings,
-    install::{InstallError, place},
-    notice,
-};
+use crate::{environment::TrustSettings, failure::Failure, install::place, notice};
 
 /// The installation's certificates, beside the agent.
 pub const INSTALLATION: &str = "installation-ca.crt";
@@ -50,7 +46,7 @@ pub fn bundle(
     settings: &TrustSettings,
     own_directory: &Path,
     places: &[&Path],
-) -> Result<Option<PathBuf>, InstallError> {
+) -> Result<Option<PathBuf>, Failure> {
     let Some(installation) = installation(settings, own_directory)? else {
         return Ok(None);
     };
@@ -72,25 +68,25 @@ pub fn bundle(
 fn installation(
     settings: &TrustSettings,
     own_directory: &Path,
-) -> Result<Option<Vec<u8>>, InstallError> {
+) -> Result<Option<Vec<u8>>, Failure> {
     let path = own_directory.join(INSTALLATION);
     match fs::read(&path) {
         Ok(certificates) => Ok(Some(certificates)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(settings.installation.clone().map(String::into_bytes))
         }
-        Err(source) => Err(InstallError::Read { path, source }),
+        Err(source) => Err(Failure::Read { path, source }),
     }
 }
 
 /// What the image trusts; nothing, said aloud, in an image without certificates.
-fn image(settings: &TrustSettings) -> Result<Vec<u8>, InstallError> {
+fn image(settings: &TrustSettings) -> Result<Vec<u8>, Failure> {
     for path in settings.image.iter().cloned().chain(USUAL_PLACES.map(PathBuf::from)) {
         let mut certificates = Vec::new();
         match fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut certificates)) {
             Ok(_) => return Ok(certificates),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(InstallError::Read { path, source }),
+            Err(source) => return Err(Failure::Read { path, source }),
         }
     }
     notice::say("warning: the image has no certificates; only this installation's are trusted");

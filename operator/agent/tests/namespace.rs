@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 /// A process that has left the program's group and session; its parent ends, so PID 1 inherits it.
 const DAEMON: &str = "setsid sh -c 'trap \"echo daemon stopped; exit\" TERM; echo up; while :; do sleep 0.1; done' &";
 
-fn sh(script: &str) -> Option<Agent> {
+fn sh(script: &str) -> Agent {
     Agent::runs(&["/bin/sh", "-c", script]).in_its_own_namespace()
 }
 
@@ -21,19 +21,15 @@ fn orphans_are_reaped() {
     let script = "test $PPID = 1 || exit 9; \
                   for orphan in 1 2 3 4 5; do sh -c 'sleep 0.1 & exit'; done; \
                   while ps -e -o comm= | grep -q sleep; do :; done; echo reaped";
-    let Some(agent) = sh(script) else { return };
+    let agent = sh(script);
     let seen = agent.ends();
     assert_eq!((seen.code, seen.stdout_text().as_str()), (Some(0), "reaped\n"), "{seen:?}");
 }
 
 #[test]
 fn what_left_the_programs_group_is_stopped_too() {
-    let Some(agent) =
-        sh(&format!("{DAEMON} trap 'sleep 0.2; exit 5' TERM; while :; do sleep 0.1; done"))
-    else {
-        return;
-    };
-    let mut running = agent.starts();
+    let script = format!("{DAEMON} trap 'sleep 0.2; exit 5' TERM; while :; do sleep 0.1; done");
+    let mut running = sh(&script).starts();
     running.says("up");
     running.signal(Signal::SIGTERM);
     let seen = running.ends();
@@ -43,10 +39,7 @@ fn what_left_the_programs_group_is_stopped_too() {
 
 #[test]
 fn daemons_end_with_the_program() {
-    let Some(agent) = sh(&format!("{DAEMON} read line")) else {
-        return;
-    };
-    let mut running = agent.starts();
+    let mut running = sh(&format!("{DAEMON} read line")).starts();
     running.says("up");
     running.hears("go");
     let seen = running.ends();
@@ -57,8 +50,7 @@ fn daemons_end_with_the_program() {
 #[test]
 fn a_tree_that_ignores_the_stop_is_killed_whole() {
     let script = "trap '' TERM; (trap '' TERM; while :; do sleep 0.1; done) | cat & echo up; wait; sleep 600";
-    let Some(agent) = sh(script) else { return };
-    let agent = agent.with("LEASEHOLD_GRACE_SECONDS", "1");
+    let agent = sh(script).with("LEASEHOLD_GRACE_SECONDS", "1");
     let orders = agent.orders();
     let mut running = agent.starts();
     running.says("up");
@@ -75,7 +67,7 @@ fn a_tree_that_ignores_the_stop_is_killed_whole() {
 #[test]
 fn a_pipeline_saves_after_its_shell_has_ended() {
     let script = "(trap 'sleep 1; echo saved; exit' TERM; echo up; while :; do sleep 0.1; done) | (trap '' TERM; exec cat)";
-    let Some(agent) = sh(script) else { return };
+    let agent = sh(script);
     let mut running = agent.starts();
     running.says("up");
     running.signal(Signal::SIGTERM);

@@ -4,7 +4,7 @@
 mod agent;
 mod index;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
 use agent::{Agent, Seen, file};
 use index::{Answer, Index, wheel};
@@ -18,12 +18,10 @@ struct Pod {
     uv: String,
 }
 
-/// `None`, said aloud, without uv or Python.
-fn a_pod() -> Option<Pod> {
-    let uv = agent::uv()?;
+fn a_pod() -> Pod {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("wheels")).unwrap();
-    Some(Pod { place, uv })
+    Pod { place, uv: agent::uv() }
 }
 
 impl Pod {
@@ -70,7 +68,7 @@ fn refused(seen: &Seen, reason: Reason, words: &[&str]) {
 
 #[test]
 fn an_environment_is_restored_and_the_program_runs_in_it() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     pod.wheel("first", "1.0");
     pod.wheel("second", "2.0");
     let files = [("a.txt", "first>=1\n-r b.txt\n"), ("b.txt", "second==2.0 # pinned\n")];
@@ -98,12 +96,12 @@ fn an_environment_is_restored_and_the_program_runs_in_it() {
 
 #[test]
 fn the_images_packages_are_seen_also_those_of_a_virtual_environment() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     pod.wheel("first", "1.0");
     pod.wheel("second", "2.0");
     assert_eq!(pod.prepares(&[("a.txt", "first\n")]).ends().code, Some(0));
     // The restored environment is the image's Python of another pod.
-    let Some(other) = a_pod() else { return };
+    let other = a_pod();
     other.wheel("second", "2.0");
     let path = format!("{}:/usr/bin:/bin", pod.path("environment/venv/bin"));
     let seen = other.prepares(&[("b.txt", "second\n")]).with("PATH", &path).ends();
@@ -115,30 +113,46 @@ fn the_images_packages_are_seen_also_those_of_a_virtual_environment() {
     assert!(command.starts_with(&format!("#!{}", other.path("environment/venv"))), "{command}");
 }
 
+/// A Python like that of a distribution, which wants nobody but its package manager to install into
+/// it: this machine's with the mark in its library. The directory with its commands.
+fn an_externally_managed_python(place: &Path) -> String {
+    const PROGRAM: &str = r#"
+import os, shutil, sys, sysconfig
+root, version = sys.argv[1], "python%d.%d" % sys.version_info[:2]
+library = os.path.join(root, "lib", version)
+os.makedirs(os.path.join(root, "bin"))
+os.makedirs(library)
+base = getattr(sys, "_base_executable", sys.executable)
+shutil.copy(os.path.realpath(base), os.path.join(root, "bin", "python3"))
+original = sysconfig.get_path("stdlib")
+for name in os.listdir(original):
+    if name not in ("EXTERNALLY-MANAGED", "site-packages"):
+        os.symlink(os.path.join(original, name), os.path.join(library, name))
+open(os.path.join(library, "EXTERNALLY-MANAGED"), "w").close()
+"#;
+    let python = Command::new("python3").args(["-c", PROGRAM]).arg(place.join("image")).status();
+    assert!(python.unwrap().success());
+    place.join("image/bin").display().to_string()
+}
+
 #[test]
 fn an_externally_managed_python_is_left_alone() {
-    let managed = fs::read_dir("/usr/lib").unwrap().flatten().any(|entry| {
-        entry.file_name().display().to_string().starts_with("python3")
-            && entry.path().join("EXTERNALLY-MANAGED").exists()
-    });
-    if !managed {
-        eprintln!("SKIPPED: needs a Python in /usr that is externally managed");
-        return;
-    }
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     pod.wheel("first", "1.0");
+    let path = an_externally_managed_python(pod.place.path());
     let seen = pod
         .prepares(&[("a.txt", "first\n")])
-        .with("PATH", "/usr/bin:/bin")
+        .with("PATH", &format!("{path}:/usr/bin:/bin"))
         .with("UV_SYSTEM_PYTHON", "1")
         .with("VIRTUAL_ENV", "/nowhere")
         .ends();
     assert_eq!(seen.code, Some(0), "{seen:?}");
+    assert!(seen.stderr_text().contains(&path), "{seen:?}");
 }
 
 #[test]
 fn an_image_without_python_is_refused_at_once() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     let seen = pod.prepares(&[("a.txt", "first\n")]).with("PATH", "/nowhere").ends();
     refused(&seen, Reason::NoPythonInImage, &["/nowhere"]);
     let old = tempfile::tempdir().unwrap();
@@ -156,7 +170,7 @@ fn an_image_without_python_is_refused_at_once() {
 
 #[test]
 fn files_that_cannot_be_restored_are_told_with_their_lines() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     pod.wheel("first", "1.0");
     for (text, reason, words) in [
         ("first\n-r more.txt\n", Reason::EnvironmentFileMissing, ["a.txt:2", "environment/files"]),
@@ -178,7 +192,7 @@ fn files_that_cannot_be_restored_are_told_with_their_lines() {
 
 #[test]
 fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     for (answer, reason, words) in [
         (Answer::Status("401 Unauthorized"), Reason::IndexRefused, "401"),
         (Answer::Status("403 Forbidden"), Reason::IndexRefused, "403"),
@@ -201,12 +215,60 @@ fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
 }
 
 #[test]
+fn an_index_that_only_the_job_names_is_paid_by_the_job() {
+    let pod = a_pod();
+    let index = Index::that_answers(Answer::Status("503 Service Unavailable"));
+    let address = index.address("user:s3cret-word@");
+    let line = format!("first\n--extra-index-url {address}\n");
+    for (text, variable) in [(line.as_str(), "NO_VARIABLE"), ("first\n", "UV_EXTRA_INDEX_URL")] {
+        let prepares =
+            pod.prepares(&[("a.txt", text)]).with("UV_HTTP_RETRIES", "0").with(variable, &address);
+        refused(&prepares.ends(), Reason::OwnIndexUnreachable, &["503"]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_named_whoever_finds_it_full() {
+    let pod = a_pod();
+    pod.wheel("first", "1.0");
+    let directory = pod.place.path().join("environment");
+    fs::create_dir(&directory).unwrap();
+    // Without any room the agent cannot write the files, with a little uv cannot write packages.
+    for (used, code) in [(2_048, 125), (2_036, 1)] {
+        let prepares = pod.prepares(&[("a.txt", &"# filling\n".repeat(300))]);
+        let seen = prepares.with_a_small_disk(&directory, used).ends();
+        assert_eq!(
+            (seen.code, seen.report.reason),
+            (Some(code), Some(Reason::DiskFull)),
+            "{seen:?}"
+        );
+        assert!(seen.report.evidence.contains("No space left on device"), "{seen:?}");
+        assert!(seen.stderr_text().contains(Reason::DiskFull.cure()), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_failure_of_the_agent_has_no_secrets() {
+    let pod = a_pod();
+    let seen = pod
+        .prepares(&[])
+        .with("UV_INDEX", "https://user:s3cret-word@host/simple")
+        .with("LEASEHOLD_REQUIREMENTS", "a.txt")
+        .with("LEASEHOLD_FILE_0", "s3cret-word/a.txt\n")
+        .ends();
+    assert_eq!((seen.code, seen.report.reason), (Some(125), Some(Reason::AgentFailed)), "{seen:?}");
+    assert!(seen.report.evidence.contains("LEASEHOLD_FILE_"), "{seen:?}");
+    let told = format!("{} {}", seen.stderr_text(), seen.report.evidence);
+    assert!(told.contains("***/a.txt") && !told.contains("s3cret"), "{told}");
+}
+
+#[test]
 fn a_stop_ends_uv_at_once() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     let index = Index::that_answers(Answer::Nothing);
     let prepares =
         || pod.prepares(&[("a.txt", "first\n")]).with("UV_DEFAULT_INDEX", &index.address(""));
-    for agent in [Some(prepares()), prepares().in_its_own_namespace()].into_iter().flatten() {
+    for agent in [prepares(), prepares().in_its_own_namespace()] {
         let orders = agent.orders();
         let running = agent.starts();
         let working = running.report_that(|report| report.evidence == "resolving");
@@ -222,13 +284,15 @@ fn a_stop_ends_uv_at_once() {
 
 #[test]
 fn uv_is_brought_when_asked_for_and_its_absence_is_the_agents_failure() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     let bin = pod.path("bin");
     let uv = Path::new(&bin).join("uv");
     let seen = Agent::called(&["install", &bin]).ends();
     assert_eq!((seen.code, uv.exists()), (Some(0), false), "{seen:?}");
-    if !Path::new("/usr/bin/uv").exists() {
-        let seen = Agent::called(&["install", &bin]).with("LEASEHOLD_BRING", "uv").ends();
+    let seen = Agent::called(&["install", &bin]).with("LEASEHOLD_BRING", "uv").ends();
+    if Path::new("/usr/bin/uv").exists() {
+        assert_eq!((seen.code, uv.exists()), (Some(0), true), "{seen:?}");
+    } else {
         assert_eq!((seen.code, seen.report.reason), (Some(125), Some(Reason::AgentFailed)));
         assert!(seen.report.evidence.contains("/usr/bin/uv"), "{seen:?}");
     }
@@ -240,7 +304,7 @@ fn uv_is_brought_when_asked_for_and_its_absence_is_the_agents_failure() {
 
 #[test]
 fn the_program_trusts_image_and_installation() {
-    let Some(pod) = a_pod() else { return };
+    let pod = a_pod();
     let image = file(pod.place.path(), "image.crt", "IMAGE\n", 0o644);
     let show =
         "import os; print(open(os.environ['PIP_CERT']).read(), os.environ['CURL_CA_BUNDLE'])";

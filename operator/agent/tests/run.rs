@@ -129,6 +129,17 @@ fn the_operator_orders_a_stop() {
 }
 
 #[test]
+fn what_is_no_order_of_the_operator_stops_nothing_and_is_said_once() {
+    for word in ["GpuLost", "Completed", "Nonsense"] {
+        let agent = sh("sleep 1; exit 3");
+        fs::write(agent.orders().join("stop"), word).unwrap();
+        let seen = agent.ends();
+        assert_eq!((seen.code, the_reason(&seen)), (Some(3), Reason::CommandFailed), "{seen:?}");
+        assert_eq!(seen.stderr_text().matches(word).count(), 1, "{seen:?}");
+    }
+}
+
+#[test]
 fn a_changed_running_time_replaces_the_first() {
     let agent = sh("sleep 2; echo done").with("LEASEHOLD_RUNTIME_SECONDS", "1");
     fs::write(agent.orders().join("runtime-seconds"), "3600").unwrap();
@@ -139,8 +150,11 @@ fn a_changed_running_time_replaces_the_first() {
 
 #[test]
 fn a_deleted_pod_stops_the_program_with_the_reason_that_is_known() {
-    for (order, reason) in [("", Reason::PodDeleted), ("BudgetExhausted", Reason::BudgetExhausted)]
-    {
+    for (order, reason) in [
+        ("", Reason::PodDeleted),
+        ("GpuLost", Reason::PodDeleted),
+        ("BudgetExhausted", Reason::BudgetExhausted),
+    ] {
         let agent = sh("trap 'exit 5' TERM; echo ready; while :; do sleep 0.1; done");
         let orders = agent.orders();
         let mut running = agent.starts();

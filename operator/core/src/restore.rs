@@ -5,6 +5,7 @@
 //! - [`check`] follows includes and finds what no installer can restore in a pod;
 //! - [`failure`] explains what uv says when it fails;
 //! - [`progress`] reads from uv's lines how far it is;
+//! - [`servers`] knows whose a server is that packages come from;
 //! - [`mask`] takes secrets out of everything that is shown.
 //!
 //! uv judges the syntax of requirements: a second parser here would disagree with it sooner or
@@ -15,6 +16,8 @@ pub mod failure;
 pub mod lines;
 pub mod mask;
 pub mod progress;
+pub mod servers;
 
 pub use check::{Files, Requirements, Unreadable, gather};
 pub use progress::Progress;
+pub use servers::Servers;

@@ -14,7 +14,10 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use leasehold_core::restore::mask::{Mask, secrets_of};
+use leasehold_core::restore::{
+    Servers,
+    mask::{Mask, secrets_of},
+};
 
 use super::{
     BadEnvironment, CA_BUNDLE, ENVIRONMENT_DIR, HELD_SECONDS, LEASE_DIR, Read, TrustSettings,
@@ -26,9 +29,13 @@ const REQUIREMENTS: &str = "LEASEHOLD_REQUIREMENTS";
 const FILES_DIR: &str = "LEASEHOLD_FILES_DIR";
 const FILE: &str = "LEASEHOLD_FILE_";
 
-/// Variables with the addresses of indexes.
-const INDEXES: [&str; 5] =
-    ["UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
+/// The variables in which the operator names the installation's indexes; a job may set them too, and
+/// whose they are cannot be seen then.
+const DEFAULT_INDEX: &str = "UV_DEFAULT_INDEX";
+const INDEX: &str = "UV_INDEX";
+
+/// Variables with the addresses of indexes that only an image or a job sets.
+const OWN_INDEXES: [&str; 3] = ["UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
 
 /// Settings of `install`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +74,8 @@ pub struct PrepareSettings {
     pub path: OsString,
     /// Knows the credentials of the indexes.
     pub mask: Mask,
+    /// Knows whose the indexes are.
+    pub servers: Servers,
 }
 
 /// A file that the job brings along.
@@ -88,6 +97,12 @@ pub fn for_prepare() -> Result<PrepareSettings, BadEnvironment> {
     prepare_settings(&read, credentials())
 }
 
+/// Knows the credentials of the indexes, also where the settings cannot be used.
+#[must_use]
+pub fn mask() -> Mask {
+    mask_of(&read, credentials())
+}
+
 fn install_settings(read: Read<'_>) -> Result<InstallSettings, BadEnvironment> {
     let bring = match read(BRING) {
         None => None,
@@ -105,12 +120,6 @@ fn prepare_settings(
     credentials: Vec<String>,
 ) -> Result<PrepareSettings, BadEnvironment> {
     let requirements: String = required(read, REQUIREMENTS, "names of files, one a line")?;
-    let addresses = INDEXES.into_iter().filter_map(read);
-    let addresses = addresses.filter_map(|value| value.into_string().ok());
-    let secrets: Vec<String> = addresses
-        .flat_map(|value| value.split_whitespace().flat_map(secrets_of).collect::<Vec<_>>())
-        .chain(credentials)
-        .collect();
     Ok(PrepareSettings {
         directory: PathBuf::from(required::<String>(read, ENVIRONMENT_DIR, "a directory")?),
         requirements: requirements
@@ -125,8 +134,26 @@ fn prepare_settings(
         held: optional(read, HELD_SECONDS, "a number of seconds")?.map(Duration::from_secs),
         lease_directory: read(LEASE_DIR).map(PathBuf::from),
         path: read("PATH").unwrap_or_default(),
-        mask: Mask::knowing(secrets),
+        mask: mask_of(read, credentials),
+        servers: Servers::of(
+            text(read, DEFAULT_INDEX).as_deref(),
+            &text(read, INDEX).into_iter().collect::<Vec<_>>(),
+            &OWN_INDEXES.into_iter().filter_map(|name| text(read, name)).collect::<Vec<_>>(),
+        ),
     })
+}
+
+fn mask_of(read: Read<'_>, credentials: Vec<String>) -> Mask {
+    let names = [DEFAULT_INDEX, INDEX].into_iter().chain(OWN_INDEXES);
+    let addresses = names.filter_map(|name| text(read, name));
+    let secrets = addresses
+        .flat_map(|value| value.split_whitespace().flat_map(secrets_of).collect::<Vec<_>>())
+        .chain(credentials);
+    Mask::knowing(secrets)
+}
+
+fn text(read: Read<'_>, name: &str) -> Option<String> {
+    read(name)?.into_string().ok()
 }
 
 fn inline_files(read: Read<'_>) -> Result<Vec<InlineFile>, BadEnvironment> {
@@ -159,6 +186,8 @@ fn credentials() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use leasehold_core::restore::Requirements;
+
     use super::{super::tests::settings, *};
 
     const LEAST: [(&str, &str); 2] =
@@ -198,5 +227,22 @@ mod tests {
         let pairs = [&LEAST[..], &[indexes]].concat();
         let read = prepare_settings(&settings(&pairs), vec!["passw0rd".to_owned()]).unwrap();
         assert_eq!(read.mask.apply("s3cret t0ken passw0rd a"), "*** *** *** a");
+    }
+
+    #[test]
+    fn an_index_is_the_installations_where_the_operator_could_have_named_it() {
+        let nothing = Requirements::default();
+        for (name, own) in [
+            ("UV_DEFAULT_INDEX", false),
+            ("UV_INDEX", false),
+            ("UV_INDEX_URL", true),
+            ("UV_EXTRA_INDEX_URL", true),
+            ("UV_FIND_LINKS", true),
+        ] {
+            let pairs = [&LEAST[..], &[(name, "https://index.example/simple")]].concat();
+            let servers = prepare_settings(&settings(&pairs), Vec::new()).unwrap().servers;
+            let words = "Failed to fetch: https://index.example/simple/six/";
+            assert_eq!(servers.is_own(words, &nothing), own, "{name}");
+        }
     }
 }

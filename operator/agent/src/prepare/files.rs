@@ -7,8 +7,8 @@ use std::{
 
 use leasehold_core::restore::{Files, Unreadable};
 
-use super::{PrepareError, remove};
-use crate::environment::restore::InlineFile;
+use super::remove;
+use crate::{environment::restore::InlineFile, failure::Failure};
 
 /// Where files that the job brings along are written, in the environment's directory.
 const FILES: &str = "files";
@@ -66,15 +66,15 @@ fn text(bytes: &[u8]) -> Option<String> {
 }
 
 /// Writes the files that the job brings along; the directory in which they are.
-pub fn write(files: &[InlineFile], environment: &Path) -> Result<PathBuf, PrepareError> {
+pub fn write(files: &[InlineFile], environment: &Path) -> Result<PathBuf, Failure> {
     let directory = environment.join(FILES);
     // What an earlier try left may not be among the files of this one.
     remove(&directory)?;
     let made = fs::create_dir_all(&directory);
-    made.map_err(|source| PrepareError::Write { path: directory.clone(), source })?;
+    made.map_err(|source| Failure::Write { path: directory.clone(), source })?;
     for file in files {
         let path = directory.join(&file.name);
-        fs::write(&path, &file.content).map_err(|source| PrepareError::Write { path, source })?;
+        fs::write(&path, &file.content).map_err(|source| Failure::Write { path, source })?;
     }
     Ok(directory)
 }

@@ -7,14 +7,17 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::reason::{Finding, Reason};
+use leasehold_core::{
+    reason::{Finding, Reason},
+    restore::mask::Mask,
+};
 use serde::Deserialize;
 
 use super::{
-    Interrupted, PrepareError,
+    Interrupted,
     tool::{Caller, Outcome},
 };
-use crate::{environment::directories, run::ending::Ending};
+use crate::{environment::directories, failure::Failure, run::ending::Ending};
 
 /// The names of Python, in the order in which they are looked for.
 const NAMES: [&str; 2] = ["python3", "python"];
@@ -78,7 +81,7 @@ impl Python {
 }
 
 /// Finds the image's Python.
-pub fn find(caller: &Caller, path: &OsStr) -> Result<Result<Python, Interrupted>, PrepareError> {
+pub fn find(caller: &mut Caller, path: &OsStr) -> Result<Result<Python, Interrupted>, Failure> {
     let mut seen = Vec::new();
     for name in NAMES {
         let files = directories(path).map(|directory| directory.join(name));
@@ -111,7 +114,7 @@ enum Answer {
     Interrupted(Interrupted),
 }
 
-fn ask(caller: &Caller, file: &Path) -> Result<Answer, PrepareError> {
+fn ask(caller: &mut Caller, file: &Path) -> Result<Answer, Failure> {
     let mut command = Command::new(file);
     // Neither the user's own packages nor variables change what is seen.
     command.args(["-E", "-s", "-c", QUESTION]);
@@ -123,10 +126,11 @@ fn ask(caller: &Caller, file: &Path) -> Result<Answer, PrepareError> {
             line.clone_into(&mut last);
         }
     };
-    let outcome = match caller.call(command, PATIENCE, &mut hear) {
+    // A known secret could be a part of a path in the answer; what is told is masked later.
+    let outcome = match caller.call(command, PATIENCE, &Mask::default(), &mut hear) {
         Ok(outcome) => outcome,
         // Made for another system, or not executable: the next one may work.
-        Err(PrepareError::Call { source, .. }) => {
+        Err(Failure::Start { source, .. }) => {
             return Ok(Answer::Unusable(format!("cannot be started: {source}")));
         }
         Err(error) => return Err(error),

@@ -2,23 +2,26 @@
 //!
 //! # Guarantees
 //! - A stop ends the tool and everything that it has started at once, and is told with its reason.
-//! - A tool that leaves processes behind keeps nobody waiting: they are ended.
+//! - A tool that leaves processes behind keeps nobody waiting: they are ended, and one that cannot
+//!   be ended is listened to for a moment only.
+//! - What is heard has no secrets.
 
 use std::{
-    io::{self, BufRead, BufReader, PipeReader, Read},
+    io,
     os::unix::process::CommandExt,
     process::{Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    sync::mpsc::{Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
 
+use leasehold_core::restore::mask::Mask;
 use nix::{sys::signal::Signal, unistd::Pid};
-use signal_hook::{consts::SIGTERM, iterator::Signals};
 
-use super::PrepareError;
+use super::output::{Line, listen};
 use crate::{
     clock,
+    failure::Failure,
     run::{
         ending::{Ending, Stop},
         ends::Ends,
@@ -35,9 +38,6 @@ const SHORT_TICK: Duration = Duration::from_millis(5);
 
 /// Longest wait for output after a tool has ended, and for processes that were killed.
 const AFTER_THE_END: Duration = Duration::from_secs(2);
-
-/// Longest line that is passed on, in bytes.
-const LINE_LIMIT: u64 = 4_096;
 
 /// How a call went.
 #[derive(Debug)]
@@ -65,15 +65,16 @@ impl Caller {
         Self { signals, orders, ends }
     }
 
-    /// Calls a tool. `hear` gets each line that it prints, and `None` now and then.
+    /// Calls a tool. `hear` gets each line that it prints, without secrets, and `None` now and then.
     pub fn call(
-        &self,
+        &mut self,
         mut command: Command,
         patience: Duration,
+        mask: &Mask,
         hear: &mut dyn FnMut(Option<&str>),
-    ) -> Result<Outcome, PrepareError> {
+    ) -> Result<Outcome, Failure> {
         let name = command.get_program().display().to_string();
-        let failed = |source| PrepareError::Call { name: name.clone(), source };
+        let failed = |source| Failure::Start { name: name.clone(), source };
         let (reader, writer) = io::pipe().map_err(failed)?;
         command.stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
         let child = command.process_group(0).spawn().map_err(failed)?;
@@ -85,7 +86,7 @@ impl Caller {
         let started = clock::now()?;
         let outcome = loop {
             match lines.recv_timeout(TICK) {
-                Ok(line) => hear(Some(&line)),
+                Ok(line) => hear(Some(&line.shown(mask))),
                 Err(RecvTimeoutError::Timeout) => hear(None),
                 // It has closed its output, and will end.
                 Err(RecvTimeoutError::Disconnected) => thread::sleep(SHORT_TICK),
@@ -101,20 +102,19 @@ impl Caller {
                 break Outcome::TooLong;
             }
         };
-        if matches!(outcome, Outcome::Ended(_)) {
-            while let Ok(line) = lines.recv_timeout(AFTER_THE_END) {
-                hear(Some(&line));
-            }
-        }
+        // First of all: what the tool has left behind holds the output open.
         sweep(&tree)?;
+        if matches!(outcome, Outcome::Ended(_)) {
+            drain(&lines, &mut |line| hear(Some(&line.shown(mask))))?;
+        }
         Ok(outcome)
     }
 
     /// Why the pod has to go, if it has to.
     #[must_use]
-    pub fn stop(&self, now: Duration) -> Option<Stop> {
+    pub fn stop(&mut self, now: Duration) -> Option<Stop> {
         if self.signals.try_recv().is_ok() {
-            let by_order = |order| Stop::by_order(&order, now, Duration::ZERO);
+            let by_order = |order| Stop::by_order(order, now, Duration::ZERO);
             let stop = self.orders.stop().map(by_order);
             return Some(stop.unwrap_or_else(|| Stop::by_sigterm(now, Duration::ZERO)));
         }
@@ -123,15 +123,19 @@ impl Caller {
     }
 }
 
-/// Receives SIGTERM from now on. Until then the kernel drops it for a PID 1.
-pub fn receive_signals() -> io::Result<Receiver<i32>> {
-    let mut signals = Signals::new([SIGTERM])?;
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || signals.forever().try_for_each(|signal| sender.send(signal)));
-    Ok(receiver)
+/// Hears what was printed before the end. There is one deadline for all of it: a process that has
+/// left the tool's group could go on printing for ever.
+fn drain(lines: &Receiver<Line>, hear: &mut dyn FnMut(&Line)) -> Result<(), Failure> {
+    let give_up_at = clock::now()?.saturating_add(AFTER_THE_END);
+    while let Some(rest) = give_up_at.checked_sub(clock::now()?)
+        && let Ok(line) = lines.recv_timeout(rest)
+    {
+        hear(&line);
+    }
+    Ok(())
 }
 
-fn sweep(tree: &Tree) -> Result<(), PrepareError> {
+fn sweep(tree: &Tree) -> Result<(), Failure> {
     let give_up_at = clock::now()?.saturating_add(AFTER_THE_END);
     while !tree.is_gone() && clock::now()? < give_up_at {
         tree.signal(Signal::SIGKILL);
@@ -140,53 +144,51 @@ fn sweep(tree: &Tree) -> Result<(), PrepareError> {
     Ok(())
 }
 
-/// Reads lines in a thread, which stays behind when something keeps the output open.
-fn listen(output: PipeReader) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut output = BufReader::new(output);
-        loop {
-            let mut line = Vec::new();
-            let read = output.by_ref().take(LINE_LIMIT).read_until(b'\n', &mut line);
-            let text = String::from_utf8_lossy(&line);
-            // A bar that is drawn over itself counts by its last state.
-            let text = text.trim_end().rsplit('\r').next().unwrap_or_default().to_owned();
-            // An unreadable output ends like a closed one: the exit code tells the rest.
-            if !read.is_ok_and(|count| count > 0) || sender.send(text).is_err() {
-                return;
-            }
-        }
-    });
-    receiver
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     fn call(script: &str, patience: Duration) -> (Outcome, Vec<String>) {
         let far = Ends { started: Duration::ZERO, runtime: Duration::MAX, held: None };
         let (_never, signals) = mpsc::channel();
-        let caller = Caller::new(signals, Orders::from(None), far);
+        let mut caller = Caller::new(signals, Orders::from(None), far);
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let mut lines = Vec::new();
-        let outcome =
-            caller.call(command, patience, &mut |line| lines.extend(line.map(str::to_owned)));
+        let mask = Mask::knowing(["s3cret".to_owned()]);
+        let mut hear = |line: Option<&str>| lines.extend(line.map(str::to_owned));
+        let outcome = caller.call(command, patience, &mask, &mut hear);
         (outcome.unwrap(), lines)
     }
 
     #[test]
     fn both_outputs_are_heard_line_by_line_to_the_last() {
-        let script = "echo one; printf 'a\\rtwo\\r\\n' >&2; printf three; exit 3";
+        let script = "echo one; printf 'a\\rtwo s3cret\\r\\n' >&2; printf three; exit 3";
         let (outcome, lines) = call(script, Duration::MAX);
         assert!(matches!(outcome, Outcome::Ended(Ending::Code(3))), "{outcome:?}");
-        assert_eq!(lines, ["one", "two", "three"]);
+        assert_eq!(lines, ["one", "two ***", "three"]);
     }
 
     #[test]
     fn what_takes_too_long_is_ended_with_its_children() {
         let (outcome, _) = call("sleep 600 & sleep 600", Duration::from_millis(200));
         assert!(matches!(outcome, Outcome::TooLong), "{outcome:?}");
+    }
+
+    #[test]
+    fn what_a_tool_leaves_behind_keeps_nobody_waiting() {
+        // One stays in the tool's group, one has left it and holds the output until it is told.
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().display();
+        for leftover in [
+            "(trap '' TERM; while :; do echo noise; done)".to_owned(),
+            format!("setsid sh -c 'while [ -e {place} ]; do echo noise; sleep 0.01; done'"),
+        ] {
+            let (outcome, lines) = call(&format!("{leftover} & echo first; exit 3"), Duration::MAX);
+            assert!(matches!(outcome, Outcome::Ended(Ending::Code(3))), "{outcome:?}");
+            assert!(lines.iter().any(|line| line == "first"), "{leftover}");
+        }
     }
 }

@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{PrepareError, python::Python};
+use super::python::Python;
+use crate::failure::Failure;
 
 /// Where the environment is, in the environment's directory.
 const VENV: &str = "venv";
@@ -32,7 +33,7 @@ pub fn python(venv: &Path) -> PathBuf {
 
 /// Lets the environment see what an image's virtual environment sees. uv makes the new one from the
 /// Python below it, whose packages are others.
-pub fn link(venv: &Path, python: &Python) -> Result<(), PrepareError> {
+pub fn link(venv: &Path, python: &Python) -> Result<(), Failure> {
     let Some((major, minor)) = python.release().filter(|_| python.is_virtual) else {
         return Ok(());
     };
@@ -43,21 +44,21 @@ pub fn link(venv: &Path, python: &Python) -> Result<(), PrepareError> {
     };
     let lines: String = python.packages.iter().map(line).collect();
     let path = venv.join(format!("lib/python{major}.{minor}/site-packages")).join(LINK);
-    fs::write(&path, lines).map_err(|source| PrepareError::Write { path, source })
+    fs::write(&path, lines).map_err(|source| Failure::Write { path, source })
 }
 
 /// Gives the environment the commands of the image's packages. The image's own `torchrun` or `pip`
 /// would start the image's Python, which does not see the environment.
-pub fn adopt_commands(venv: &Path, python: &Python) -> Result<u32, PrepareError> {
+pub fn adopt_commands(venv: &Path, python: &Python) -> Result<u32, Failure> {
     let entries = match fs::read_dir(&python.scripts) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(source) => return Err(PrepareError::Read { path: python.scripts.clone(), source }),
+        Err(source) => return Err(Failure::Read { path: python.scripts.clone(), source }),
     };
     let mut adopted = 0;
     for entry in entries {
         let entry =
-            entry.map_err(|source| PrepareError::Read { path: python.scripts.clone(), source })?;
+            entry.map_err(|source| Failure::Read { path: python.scripts.clone(), source })?;
         let path = venv.join("bin").join(entry.file_name());
         // What was installed wins.
         if path.symlink_metadata().is_ok() {
@@ -66,7 +67,7 @@ pub fn adopt_commands(venv: &Path, python: &Python) -> Result<u32, PrepareError>
         if let Some(script) = rewritten(&entry.path(), venv) {
             let written = fs::write(&path, script)
                 .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
-            written.map_err(|source| PrepareError::Write { path, source })?;
+            written.map_err(|source| Failure::Write { path, source })?;
             adopted += 1;
         }
     }

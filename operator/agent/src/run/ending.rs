@@ -8,7 +8,7 @@ use leasehold_core::{
 };
 use nix::sys::signal::Signal;
 
-use super::{ends::End, orders::Order, readable, whole_seconds};
+use super::{ends::End, readable, whole_seconds};
 
 /// Shells and container runtimes add this to the number of the signal that ended a program.
 const SIGNALLED: i32 = 128;
@@ -39,9 +39,9 @@ pub struct Stop {
 impl Stop {
     /// The operator ordered it.
     #[must_use]
-    pub fn by_order(order: &Order, now: Duration, grace: Duration) -> Self {
-        let why = format!("the operator ordered it ({})", order.word);
-        Self { reason: order.reason, why, kill_at: now.saturating_add(grace) }
+    pub fn by_order(reason: Reason, now: Duration, grace: Duration) -> Self {
+        let why = format!("the operator ordered it ({reason})");
+        Self { reason, why, kill_at: now.saturating_add(grace) }
     }
 
     /// A deadline was reached.

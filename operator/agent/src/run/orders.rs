@@ -2,6 +2,9 @@
 //!
 //! The kubelet replaces all files at once by swapping a symbolic link, so a read sees an old or a
 //! new order, never half of one. A missing or empty file is no order.
+//!
+//! Whoever may edit pods can write the annotations. What is no order of the operator is therefore
+//! ignored and said once; the operator deletes a pod that does not obey.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,14 +12,22 @@ use leasehold_core::reason::Reason;
 
 use crate::notice;
 
-/// An order to stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// Why; [`Reason::Stopped`] when the operator is newer and its word unknown here.
-    pub reason: Reason,
-    /// The operator's word.
-    pub word: String,
-}
+/// What the operator orders as a stop, see `leasehold_core::decide`. Nothing of it is free of
+/// charge, so that nobody runs for free by an annotation.
+const STOPS: [Reason; 8] = [
+    Reason::Stopped,
+    Reason::Superseded,
+    Reason::HolderDeleted,
+    Reason::MaxRuntimeReached,
+    Reason::BudgetExhausted,
+    // Of a pod whose program has started in the last moment, or in which another container waits.
+    Reason::StartupTimeout,
+    Reason::ImagePullFailed,
+    Reason::ContainerCreateFailed,
+];
+
+/// How much of a text that is ignored is told, in characters.
+const TOLD_CHARACTERS: usize = 80;
 
 /// The directory with the orders.
 #[derive(Debug)]
@@ -24,22 +35,27 @@ pub struct Orders {
     directory: Option<PathBuf>,
     /// The last running time that could be read.
     runtime: Option<Duration>,
-    /// The last text that could not be read, so that it is told once.
+    /// The last running time that could not be read, so that it is told once.
     unreadable: Option<String>,
+    /// The last stop that was not believed, so that it is told once.
+    unbelieved: Option<String>,
 }
 
 impl Orders {
     /// Orders from a directory; from nowhere without one.
     #[must_use]
     pub const fn from(directory: Option<PathBuf>) -> Self {
-        Self { directory, runtime: None, unreadable: None }
+        Self { directory, runtime: None, unreadable: None, unbelieved: None }
     }
 
-    /// The order to stop.
-    #[must_use]
-    pub fn stop(&self) -> Option<Order> {
+    /// Why the operator orders to stop, if it does.
+    pub fn stop(&mut self) -> Option<Reason> {
         let word = self.text("stop")?;
-        Some(Order { reason: Reason::parse(&word).unwrap_or(Reason::Stopped), word })
+        let stop = Reason::parse(&word).filter(|reason| STOPS.contains(reason));
+        if stop.is_none() {
+            ignore(&mut self.unbelieved, word, "no order of the operator");
+        }
+        stop
     }
 
     /// The changed running time. A text that cannot be read leaves the last one in force.
@@ -48,13 +64,9 @@ impl Orders {
             self.runtime = None;
             return None;
         };
-        if let Ok(seconds) = text.parse() {
-            self.runtime = Some(Duration::from_secs(seconds));
-        } else if self.unreadable.as_ref() != Some(&text) {
-            notice::say(&format!(
-                "warning: {text:?} is not a running time in seconds and changes nothing"
-            ));
-            self.unreadable = Some(text);
+        match text.parse() {
+            Ok(seconds) => self.runtime = Some(Duration::from_secs(seconds)),
+            Err(_) => ignore(&mut self.unreadable, text, "not a running time in seconds"),
         }
         self.runtime
     }
@@ -65,8 +77,19 @@ impl Orders {
     }
 }
 
+/// Says once that a text changes nothing.
+fn ignore(last: &mut Option<String>, text: String, because: &str) {
+    if last.as_ref() != Some(&text) {
+        let told: String = text.chars().take(TOLD_CHARACTERS).collect();
+        notice::say(&format!("warning: {told:?} is {because} and changes nothing"));
+        *last = Some(text);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use leasehold_core::reason::Payer;
+
     use super::*;
 
     #[test]
@@ -82,15 +105,21 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_stops_all_the_same() {
+    fn only_what_the_operator_orders_stops() {
         let directory = tempfile::tempdir().unwrap();
-        let orders = Orders::from(Some(directory.path().to_owned()));
-        for (word, reason) in
-            [("BudgetExhausted\n", Reason::BudgetExhausted), ("Idle", Reason::Stopped)]
-        {
-            fs::write(directory.path().join("stop"), word).unwrap();
-            let order = orders.stop().unwrap();
-            assert_eq!((order.reason, order.word.as_str()), (reason, word.trim()));
+        let mut orders = Orders::from(Some(directory.path().to_owned()));
+        let unknown = ["Idle", "stopped", "GpuLost\nStopped", &"x".repeat(100_000)];
+        for word in Reason::ALL.iter().map(|reason| reason.name()).chain(unknown) {
+            fs::write(directory.path().join("stop"), format!("{word}\n")).unwrap();
+            let expected = STOPS.into_iter().find(|reason| reason.name() == word);
+            assert_eq!(orders.stop(), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn no_order_is_free_of_charge() {
+        for reason in STOPS {
+            assert_eq!(reason.payer(), Payer::User, "{reason}");
         }
     }
 

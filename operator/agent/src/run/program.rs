@@ -14,8 +14,8 @@ use nix::{
     unistd::{Pid, tcsetpgrp},
 };
 
-use super::{RunError, script::Script, surroundings::Surroundings, tree::Tree};
-use crate::{arguments::Wish, environment::directories};
+use super::{script::Script, surroundings::Surroundings, tree::Tree};
+use crate::{arguments::Wish, environment::directories, failure::Failure};
 
 /// Exit codes of shells and container runtimes.
 const NOT_EXECUTABLE: i32 = 126;
@@ -64,7 +64,7 @@ impl Program {
         wish: &Wish,
         surroundings: &Surroundings,
         own: &Path,
-    ) -> Result<Result<Self, Unstartable>, RunError> {
+    ) -> Result<Result<Self, Unstartable>, Failure> {
         let script = wish.script.as_deref().map(|text| Script::prepare(text, own)).transpose()?;
         let words = script
             .iter()
@@ -93,7 +93,7 @@ impl Program {
     }
 
     /// Starts it.
-    pub fn start(&mut self) -> Result<Result<Tree, Unstartable>, RunError> {
+    pub fn start(&mut self) -> Result<Result<Tree, Unstartable>, Failure> {
         if let Some(unstartable) = self.without_working_directory() {
             return Ok(Err(unstartable));
         }
@@ -124,7 +124,7 @@ impl Program {
         }
     }
 
-    fn explain(&self, error: io::Error) -> Result<Unstartable, RunError> {
+    fn explain(&self, error: io::Error) -> Result<Unstartable, Failure> {
         let name = Path::new(self.command.get_program()).display();
         let found = self.found();
         match (error.kind(), found, &self.script) {
@@ -165,8 +165,8 @@ impl Program {
         directories(&self.path).map(|directory| directory.join(name)).find(|file| file.is_file())
     }
 
-    fn failed(&self, source: io::Error) -> RunError {
-        RunError::Spawn { name: self.name.clone(), source }
+    fn failed(&self, source: io::Error) -> Failure {
+        Failure::Start { name: self.name.clone(), source }
     }
 }
 

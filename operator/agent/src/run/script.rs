@@ -15,7 +15,7 @@ use std::{
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::RunError;
+use crate::failure::Failure;
 
 /// A script that is ready to be executed.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Script {
 impl Script {
     /// Stores the script where the image allows it: beside the agent, in `/tmp` or `/dev/shm`, else
     /// in memory.
-    pub fn prepare(text: &str, own_directory: &Path) -> Result<Self, RunError> {
+    pub fn prepare(text: &str, own_directory: &Path) -> Result<Self, Failure> {
         let Some(mut words) = interpreter(text) else {
             let words = ["/bin/sh", "-e", "-c", text, "script"].map(OsString::from).into();
             return Ok(Self { words, _in_memory: None });
@@ -37,7 +37,7 @@ impl Script {
         let stored = places.iter().find_map(|place| store(text, place).ok());
         let (file, in_memory) = match stored {
             Some(file) => (file, None),
-            None => keep_in_memory(text).map_err(|source| RunError::Script {
+            None => keep_in_memory(text).map_err(|source| Failure::Script {
                 places: format!("{}, /tmp, /dev/shm, memory", own_directory.display()),
                 source,
             })?,

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     environment::{self, RunSettings},
-    install::InstallError,
+    failure::Failure,
     notice, prepare, trust,
 };
 
@@ -30,7 +30,7 @@ pub struct Surroundings {
 
 impl Surroundings {
     /// The surroundings of a program in this pod.
-    pub fn of(settings: &RunSettings, own_directory: &Path) -> Result<Self, InstallError> {
+    pub fn of(settings: &RunSettings, own_directory: &Path) -> Result<Self, Failure> {
         let environment = settings.environment_directory.as_deref().filter(|place| place.is_dir());
         let venv = environment.map(prepare::venv::of).filter(|venv| venv.is_dir());
         let path = venv.as_ref().map_or_else(

@@ -1,6 +1,11 @@
 //! The real agent as a child process, with its report, its orders and what it printed.
 #![allow(dead_code, reason = "each test program uses a part")]
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops where it is wrong")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test stops where it is wrong"
+)]
 
 use std::{
     ffi::OsString,
@@ -107,17 +112,22 @@ impl Agent {
         self
     }
 
-    /// The agent as PID 1 of its own PID namespace; `None`, said aloud, where that is not allowed.
-    pub(crate) fn in_its_own_namespace(mut self) -> Option<Self> {
-        let unshare = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"];
-        let allowed =
-            Command::new(unshare[0]).args(&unshare[1..]).arg("true").stderr(Stdio::null()).status();
-        if !allowed.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: needs root and unshare for a PID namespace");
-            return None;
-        }
-        self.words.splice(0..0, unshare.map(OsString::from));
-        Some(self)
+    /// The agent as PID 1 of its own PID namespace.
+    pub(crate) fn in_its_own_namespace(mut self) -> Self {
+        let unshare = unshare(&["--pid", "--fork", "--mount-proc", "--kill-child"]);
+        self.words.splice(0..0, unshare.into_iter().map(OsString::from));
+        self
+    }
+
+    /// The agent with a disk of 2 MiB in this directory, of which so many KiB are in use.
+    pub(crate) fn with_a_small_disk(mut self, directory: &Path, used: u32) -> Self {
+        const MOUNT: &str = "mount -t tmpfs -o size=2m tmpfs \"$1\" || exit 99; \
+            dd if=/dev/zero of=\"$1/used\" bs=1024 count=\"$2\" status=none; shift 2; exec \"$@\"";
+        let mut before = unshare(&["--mount"]);
+        before.extend(["sh", "-c", MOUNT, "sh"].map(str::to_owned));
+        before.extend([directory.display().to_string(), used.to_string()]);
+        self.words.splice(0..0, before.into_iter().map(OsString::from));
+        self
     }
 
     /// The directory in which the operator's orders appear.
@@ -299,16 +309,24 @@ impl Seen {
     }
 }
 
-/// The uv that setup has brought, where there is a Python too; `None`, said aloud, without.
+/// `unshare` with these words, in a user namespace where the test is not root.
+fn unshare(words: &[&str]) -> Vec<String> {
+    let calls = [&[][..], &["--map-root-user"]].map(|user| [&["unshare"], user, words].concat());
+    let is_allowed = |call: &Vec<&str>| {
+        let mut tried = Command::new(call[0]);
+        tried.args(&call[1..]).arg("true").stderr(Stdio::null());
+        tried.status().is_ok_and(|status| status.success())
+    };
+    let call =
+        calls.into_iter().find(is_allowed).expect("needs unshare, and root or user namespaces");
+    call.into_iter().map(str::to_owned).collect()
+}
+
+/// The uv that setup has brought.
 #[expect(clippy::disallowed_methods, reason = "setup tells its results in the environment")]
-pub(crate) fn uv() -> Option<String> {
-    let uv = std::env::var("LEASEHOLD_UV").ok().filter(|uv| Path::new(uv).is_file());
-    let python = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
-    if uv.is_none() || !python.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: needs python3 and LEASEHOLD_UV, which tests/setup/env prints");
-        return None;
-    }
-    uv
+pub(crate) fn uv() -> String {
+    std::env::var("LEASEHOLD_UV")
+        .expect("LEASEHOLD_UV is not set: run `make setup`, then `eval \"$(tests/setup/env)\"`")
 }
 
 /// Writes a file with a mode.

@@ -4,7 +4,7 @@
 //! `error: …`, then what caused it, from the outside in, as lines `  cause: …` with indented
 //! continuations, then lines `hint: …`. The tests hold real output.
 
-use super::check::Requirements;
+use super::{check::Requirements, servers::Servers};
 use crate::reason::{Finding, Reason};
 
 /// Lines of uv that are told when nothing better is known, and of a build.
@@ -15,11 +15,11 @@ const LINE_CHARACTERS: usize = 300;
 
 /// Explains a failure from everything that uv printed.
 #[must_use]
-pub fn explain(output: &str, requirements: &Requirements) -> Finding {
+pub fn explain(output: &str, requirements: &Requirements, servers: &Servers) -> Finding {
     let said = Said::read(output);
-    no_space(&said)
-        .or_else(|| bad_file(&said, requirements))
-        .or_else(|| refused_or_unreachable(&said))
+    bad_file(&said, requirements)
+        .or_else(|| no_space(&said))
+        .or_else(|| refused_or_unreachable(&said, requirements, servers))
         .or_else(|| bad_download(&said))
         .or_else(|| build(&said))
         .or_else(|| no_solution(&said, requirements))
@@ -63,6 +63,11 @@ impl Said {
         firsts.map(str::trim).filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ")
     }
 
+    /// Whether git failed, which uv calls for `git+https://…`.
+    fn is_of_git(&self) -> bool {
+        self.chain.iter().any(|words| words.trim_end() == "Git operation failed")
+    }
+
     /// Error, causes and hints in one line.
     fn all(&self) -> String {
         let words = self.chain.iter().skip(1).chain(self.hints.iter().take(1));
@@ -77,12 +82,29 @@ impl Said {
     }
 }
 
+/// How a line ends in which uv tells that a disk is full, with the number of the error.
+const NO_SPACE: [&str; 2] =
+    ["No space left on device (os error 28)", "Disk quota exceeded (os error 122)"];
+
+/// How a line of git ends that does.
+const NO_SPACE_FOR_GIT: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// Only uv's own words count, and those of a git that it called: what a build prints is the
+/// package's, and could say anything.
 fn no_space(said: &Said) -> Option<Finding> {
-    let words = said.chain.iter().find(|words| {
-        words.contains("No space left on device") || words.contains("Disk quota exceeded")
-    })?;
-    let last = words.lines().next_back().unwrap_or(words);
-    Some(Finding::new(Reason::DiskFull, last))
+    let ends = |line: &str, words: &[&str]| words.iter().any(|words| line.ends_with(words));
+    let own = said.chain.iter().filter_map(|words| words.lines().next());
+    let by_git = said
+        .chain
+        .iter()
+        .filter(|_| said.is_of_git())
+        .flat_map(|words| words.lines())
+        .filter(|line| line.starts_with("fatal: ") || line.starts_with("error: "));
+    let line = own
+        .map(str::trim_end)
+        .find(|line| ends(line, &NO_SPACE))
+        .or_else(|| by_git.map(str::trim_end).find(|line| ends(line, &NO_SPACE_FOR_GIT)))?;
+    Some(Finding::new(Reason::DiskFull, line))
 }
 
 /// Beginnings of uv's words about a file itself.
@@ -169,7 +191,7 @@ const NETWORK: &[(&str, Reason)] = &[
     ("request or response body error", Reason::IndexUnreachable),
 ];
 
-/// The words of git, which uv calls for `git+https://…`.
+/// The words of git.
 const GIT: &[(&str, Reason)] = &[
     ("authentication failed", Reason::IndexRefused),
     ("could not read username", Reason::IndexRefused),
@@ -184,19 +206,24 @@ const GIT: &[(&str, Reason)] = &[
     ("certificate problem", Reason::IndexUnreachable),
 ];
 
-fn refused_or_unreachable(said: &Said) -> Option<Finding> {
+fn refused_or_unreachable(
+    said: &Said,
+    requirements: &Requirements,
+    servers: &Servers,
+) -> Option<Finding> {
     let mut own = said.own_words();
     // What a hint says of an index explains why it has no package.
     let hint = said.hints.iter().find(|hint| hint.starts_with("An index"));
     if let Some(hint) = hint.filter(|_| own.contains(" was not found in ")) {
         own = format!("{hint}: {own}");
     }
-    let is_git = own.contains("Git operation failed");
+    let is_git = said.is_of_git();
     let (text, table) = if is_git { (said.chain.join("\n"), GIT) } else { (own.clone(), NETWORK) };
     let text = text.to_lowercase();
     let (_, reason) = table.iter().find(|(words, _)| text.contains(words))?;
     let evidence = if is_git { format!("{}: {}", own, ends_of(said, LAST_LINES)) } else { own };
-    Some(Finding::new(*reason, evidence))
+    let is_own = *reason == Reason::IndexUnreachable && servers.is_own(&text, requirements);
+    Some(Finding::new(if is_own { Reason::OwnIndexUnreachable } else { *reason }, evidence))
 }
 
 fn bad_download(said: &Said) -> Option<Finding> {

@@ -1,5 +1,7 @@
 //! Secrets are taken out of everything that is shown. Pure; never fails.
 
+use std::cmp::Reverse;
+
 /// Stands where a secret was.
 const MASK: &str = "***";
 
@@ -9,6 +11,7 @@ const SHORTEST_SECRET: usize = 4;
 /// Takes secrets out of texts: user names, passwords and tokens in addresses, and known values.
 #[derive(Clone, Debug, Default)]
 pub struct Mask {
+    /// The longest first: one may be a part of another.
     secrets: Vec<String>,
 }
 
@@ -17,15 +20,51 @@ impl Mask {
     #[must_use]
     pub fn knowing(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST_SECRET);
-        Self { secrets: secrets.collect() }
+        let mut secrets: Vec<String> = secrets.collect();
+        secrets.sort_by_key(|secret| Reverse(secret.len()));
+        Self { secrets }
     }
 
     /// The text without secrets.
     #[must_use]
     pub fn apply(&self, text: &str) -> String {
         let known = |text: String, secret: &String| text.replace(secret.as_str(), MASK);
-        self.secrets.iter().fold(without_userinfo(text), known)
+        without_userinfo(&self.secrets.iter().fold(text.to_owned(), known))
     }
+
+    /// The beginning of a longer text, without secrets and without an end that could be half of one.
+    #[must_use]
+    pub fn apply_to_beginning(&self, text: &str) -> String {
+        let mut kept = without_unfinished_address(text);
+        while let Some(shorter) =
+            self.secrets.iter().find_map(|secret| without_beginning_of(secret, kept))
+        {
+            kept = shorter;
+        }
+        self.apply(kept)
+    }
+}
+
+/// The text before the beginning of a secret at its end.
+fn without_beginning_of<'a>(secret: &str, text: &'a str) -> Option<&'a str> {
+    let ends = secret.char_indices().map(|(at, _)| at).filter(|at| *at > 0).rev();
+    ends.into_iter().find_map(|end| text.strip_suffix(secret.get(..end)?))
+}
+
+/// The text up to an address at its end of which the part before `@` may go on.
+fn without_unfinished_address(text: &str) -> &str {
+    let unfinished = text.rmatch_indices("://").map(|(at, mark)| at + mark.len()).next();
+    let unfinished = unfinished.and_then(|at| Some((text.get(..at)?, text.get(at..)?)));
+    match unfinished {
+        Some((before, after)) if authority(after) == after => before,
+        Some(_) | None => text,
+    }
+}
+
+/// What follows `://` up to the path. A host has none of the letters that end it.
+pub(super) fn authority(after: &str) -> &str {
+    let ends = |letter: char| letter.is_whitespace() || "/?#\"'`<>".contains(letter);
+    after.split(ends).next().unwrap_or_default()
 }
 
 /// The part before `@` in every address: RFC 3986 ends it before the first `/`, `?` or `#`.
@@ -35,10 +74,8 @@ fn without_userinfo(text: &str) -> String {
     while let Some((before, after)) = rest.split_once("://") {
         shown.push_str(before);
         shown.push_str("://");
-        let ends = |letter: char| letter.is_whitespace() || "/?#\"'`<>".contains(letter);
-        let authority = after.get(..after.find(ends).unwrap_or(after.len())).unwrap_or_default();
         rest = after;
-        if let Some((userinfo, _)) = authority.rsplit_once('@') {
+        if let Some((userinfo, _)) = authority(after).rsplit_once('@') {
             shown.push_str(MASK);
             rest = after.get(userinfo.len()..).unwrap_or_default();
         }
@@ -86,5 +123,37 @@ mod tests {
         assert_eq!(mask.apply("token s3cret of user abc"), "token *** of user abc");
         let token: Vec<_> = secrets_of("https://t0ken@host").collect();
         assert_eq!((token, secrets_of("https://host").count()), (vec!["t0ken".to_owned()], 0));
+    }
+
+    #[test]
+    fn a_secret_that_contains_another_leaves_no_rest() {
+        for secrets in [["team", "team-s3cret"], ["team-s3cret", "team"]] {
+            let mask = Mask::knowing(secrets.map(str::to_owned));
+            assert_eq!(mask.apply("team-s3cret of team"), "*** of ***");
+        }
+        // What stands in it like an address is a part of it.
+        let mask = Mask::knowing(["a://b@c".to_owned()]);
+        assert_eq!(mask.apply("word a://b@c"), "word ***");
+    }
+
+    #[test]
+    fn a_beginning_ends_before_half_a_secret() {
+        let mask = Mask::knowing(["s3cret-é-end".to_owned(), "cret-other".to_owned()]);
+        for (text, shown) in [
+            ("word s3cret-é-en", "word "),
+            ("word s3cret-é", "word "),
+            ("word s", "word "),
+            ("word s3cret-é-end", "word ***"),
+            ("s3cret-é-end s3cret-é-end cret-o", "*** *** "),
+            // The end of the first could be the beginning of the second.
+            ("s3cret", ""),
+            ("at https://user:pass", "at https://"),
+            ("at https://user:pass@host", "at https://"),
+            ("at https://user:pass@host/", "at https://***@host/"),
+            ("plain", "plain"),
+            ("", ""),
+        ] {
+            assert_eq!(mask.apply_to_beginning(text), shown, "{text}");
+        }
     }
 }

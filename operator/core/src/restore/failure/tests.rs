@@ -18,7 +18,7 @@ impl Files for Written<'_> {
 
 fn explained(output: &str, files: &[(&str, &str)]) -> Finding {
     let names: Vec<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
-    explain(output, &gather(&names, &mut Written(files)).unwrap())
+    explain(output, &gather(&names, &mut Written(files)).unwrap(), &Servers::default())
 }
 
 /// Output, reason, and words that the evidence has.
@@ -307,6 +307,22 @@ or `uv pip install Cython` into the environment and re-run with `--no-build-isol
                 Reason::DiskFull,
                 &["mtrand.so", "No space left"],
             ),
+            (
+                "error: Failed to initialize cache at `/leasehold/environment/cache`
+  cause: failed to create directory `/leasehold/environment/cache`: Disk quota exceeded (os error 122)",
+                Reason::DiskFull,
+                &["Disk quota exceeded"],
+            ),
+            (
+                "error: Failed to download and build `six @ git+https://host/x.git`
+  cause: Git operation failed
+  cause: process didn't exit successfully: `/usr/bin/git reset --hard` (exit status: 128)
+         --- stderr
+         remote: fatal: nothing
+         fatal: cannot create directory at 'six': No space left on device",
+                Reason::DiskFull,
+                &["cannot create directory at 'six'"],
+            ),
             ("one\n\ntwo\nthree\nfour\n", Reason::RestoreFailed, &["two | three | four"]),
             ("", Reason::RestoreFailed, &["without a word"]),
             (
@@ -317,4 +333,76 @@ or `uv pip install Cython` into the environment and re-run with `--no-build-isol
             ),
         ],
     );
+}
+
+#[test]
+fn a_disk_is_not_full_because_a_package_says_so() {
+    check(
+        &[("r.txt", "six\n./No space left on device (os error 28)")],
+        &[
+            (
+                "error: Failed to build `six==1.0`
+  cause: The build backend returned an error
+  cause: Call to `setuptools.build_meta:__legacy__.build_wheel` failed (exit status: 1)
+
+         [stderr]
+         error: No space left on device (os error 28)
+         fatal: No space left on device",
+                Reason::PackageBuildFailed,
+                &["six==1.0 cannot be built", "No space left"],
+            ),
+            (
+                "error: Distribution not found at: file:///x/No space left on device (os error 28)",
+                Reason::RequirementsNotPortable,
+                &["is not in the pod"],
+            ),
+            (
+                "error: Failed to download and build `six @ git+https://host/x.git`
+  cause: Git operation failed
+  cause: process didn't exit successfully: `/usr/bin/git fetch` (exit status: 128)
+         --- stderr
+         remote: No space left on device
+         fatal: repository 'https://host/x.git' not found",
+                Reason::PackageBuildFailed,
+                &["not found"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_index_that_only_the_job_names_is_its_own() {
+    let output = "error: Request failed after 3 retries in 6.5s
+  cause: Failed to fetch: https://***@own.example/simple/six/
+  cause: error sending request for url (https://own.example/simple/six/)
+  cause: dns error";
+    let git = "error: Failed to download and build `six @ git+https://own.example/x.git`
+  cause: Git operation failed
+  cause: process didn't exit successfully: `/usr/bin/git fetch` (exit status: 128)
+         --- stderr
+         fatal: unable to access 'https://own.example/x.git/': Could not resolve host: own.example";
+    let refused = "error: Failed to fetch: https://own.example/simple/six/
+  cause: HTTP status client error (403 Forbidden) for url (https://own.example/simple/six/)";
+    let installations = Servers::of(Some("https://own.example/simple"), &[], &[]);
+    for (text, line, servers, reason) in [
+        (
+            output,
+            "-i https://u:p@own.example/simple",
+            Servers::default(),
+            Reason::OwnIndexUnreachable,
+        ),
+        (output, "six", Servers::default(), Reason::IndexUnreachable),
+        (output, "-i https://u:p@own.example/simple", installations, Reason::IndexUnreachable),
+        (
+            git,
+            "six @ git+https://own.example/x.git",
+            Servers::default(),
+            Reason::OwnIndexUnreachable,
+        ),
+        (refused, "-i https://own.example/simple", Servers::default(), Reason::IndexRefused),
+    ] {
+        let files = [("r.txt", line)];
+        let requirements = gather(&["r.txt".to_owned()], &mut Written(&files)).unwrap();
+        assert_eq!(explain(text, &requirements, &servers).reason, reason, "{line}: {text}");
+    }
 }
