@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Container, Node, Pod},
+    api::core::v1::{Container, Node, Pod, Taint},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::ResourceExt;
@@ -26,6 +26,7 @@ pub(super) struct NodeFacts {
     pub(super) memory_mib: Option<i64>,
     pub(super) allocatable: u32,
     pub(super) open: bool,
+    pub(super) emptied: Option<String>,
     pub(super) silent_since: Option<Timestamp>,
     pub(super) cpu_millis: i64,
     pub(super) memory_bytes: i64,
@@ -57,12 +58,32 @@ impl NodeFacts {
                 .and_then(quantity::units)
                 .and_then(|units| u32::try_from(units).ok())
                 .unwrap_or(0),
+            emptied: emptied(node),
             open: is_ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
             silent_since,
             cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
             memory_bytes: amount("memory").and_then(quantity::units).unwrap_or(0),
         }
     }
+}
+
+/// By what the node is being emptied: its deletion, a cordon, or a taint that a pod of ours does
+/// not tolerate, so that it can only have come after the pod.
+fn emptied(node: &Node) -> Option<String> {
+    if node.metadata.deletion_timestamp.is_some() {
+        return Some("being deleted".to_owned());
+    }
+    let spec = node.spec.as_ref()?;
+    if spec.unschedulable == Some(true) {
+        return Some("cordoned".to_owned());
+    }
+    let tolerated = |taint: &Taint| {
+        let effect = taint.effect.as_str();
+        !matches!(effect, "NoSchedule" | "NoExecute")
+            || (taint.key == GPU_RESOURCE && effect == "NoSchedule")
+    };
+    let taint = spec.taints.iter().flatten().find(|taint| !tolerated(taint))?;
+    Some(format!("tainted {}:{}", taint.key, taint.effect))
 }
 
 pub(super) fn has_ended(pod: &Pod) -> bool {
