@@ -154,12 +154,19 @@ pub(crate) fn nothing_started(pod: &PodFacts, bound: &Bound) -> Finding {
     Finding::new(Reason::NodeCouldNotStart, evidence)
 }
 
+/// Nothing of the holder is in this container: a silent failure is leasehold's or the node's.
 fn failed_install(case: &Case<'_>) -> Option<Finding> {
     let ended = failure_of(case.pod, container::INSTALL)?;
-    (!case.pod.deletion_requested).then(|| {
+    let said = ended.report.as_ref().and_then(|report| report.reason);
+    let is_explained =
+        said.is_some_and(|reason| own_findings::is_believed(reason, Stage::Install, ended));
+    (!case.pod.deletion_requested && !is_explained).then(|| {
+        let words = words_of(ended);
+        let known = start_failure::explain(&words);
+        let reason = known.filter(|reason| reason.payer() == Payer::Infrastructure);
         Finding::new(
-            Reason::AgentFailed,
-            format!("{} failed: {}", container::INSTALL, words_of(ended)),
+            reason.unwrap_or(Reason::AgentFailed),
+            format!("node {}: {} failed: {words}", case.bound.node, container::INSTALL),
         )
     })
 }

@@ -113,3 +113,33 @@ pub(super) fn cards_of(pod: &Pod) -> u32 {
     let init = spec.init_containers.iter().flatten().map(cards).max().unwrap_or(0);
     main.max(init)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_emptied_by_a_cordon_a_foreign_taint_or_its_deletion() {
+        let emptied = |metadata: Value, spec: Value| {
+            let node = json!({"metadata": metadata, "spec": spec});
+            NodeFacts::of(&serde_json::from_value(node).unwrap()).emptied
+        };
+        let named = || json!({"name": "a"});
+        let tainted = |key: &str, effect: &str| {
+            emptied(named(), json!({"taints": [{"key": key, "effect": effect}]}))
+        };
+        assert_eq!(emptied(named(), json!({})), None);
+        assert_eq!(emptied(named(), json!({"unschedulable": true})).unwrap(), "cordoned");
+        let deletion = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(emptied(deletion, json!({})).unwrap(), "being deleted");
+        assert_eq!(tainted("nvidia.com/gpu", "NoSchedule"), None);
+        assert_eq!(tainted("team", "PreferNoSchedule"), None);
+        assert_eq!(
+            tainted("nvidia.com/gpu", "NoExecute").unwrap(),
+            "tainted nvidia.com/gpu:NoExecute"
+        );
+        assert_eq!(tainted("repair", "NoSchedule").unwrap(), "tainted repair:NoSchedule");
+    }
+}

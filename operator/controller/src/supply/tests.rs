@@ -162,23 +162,3 @@ fn shared_and_mislabelled_cards_are_not_for_lease() {
     }
     assert!(Catalog::built_in().card("rtx4090").is_some());
 }
-
-#[test]
-fn a_node_is_emptied_by_a_cordon_a_foreign_taint_or_its_deletion() {
-    let emptied = |metadata: serde_json::Value, spec: serde_json::Value| {
-        let node = json!({"metadata": metadata, "spec": spec});
-        facts::NodeFacts::of(&serde_json::from_value(node).unwrap()).emptied
-    };
-    let named = || json!({"name": "a"});
-    let tainted = |key: &str, effect: &str| {
-        emptied(named(), json!({"taints": [{"key": key, "effect": effect}]}))
-    };
-    assert_eq!(emptied(named(), json!({})), None);
-    assert_eq!(emptied(named(), json!({"unschedulable": true})).unwrap(), "cordoned");
-    let deletion = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
-    assert_eq!(emptied(deletion, json!({})).unwrap(), "being deleted");
-    assert_eq!(tainted("nvidia.com/gpu", "NoSchedule"), None);
-    assert_eq!(tainted("team", "PreferNoSchedule"), None);
-    assert_eq!(tainted("nvidia.com/gpu", "NoExecute").unwrap(), "tainted nvidia.com/gpu:NoExecute");
-    assert_eq!(tainted("repair", "NoSchedule").unwrap(), "tainted repair:NoSchedule");
-}

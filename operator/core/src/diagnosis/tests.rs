@@ -88,6 +88,7 @@ fn disrupted_by(reason: &str) -> Disruption {
 fn each_end_has_its_reason() {
     let main = |code, word: &str, said| with(vec![container(container::MAIN, code, word, said)]);
     let preflight = |code, said| with(vec![container(container::PREFLIGHT, code, "Error", said)]);
+    let install = |said| with(vec![container(container::INSTALL, 1, "Error", said)]);
     let mut deleted = main(143, "Error", Some(Reason::PodDeleted));
     deleted.deletion_requested = true;
     let worded = |word: &str, pod| PodFacts { reason: Some(word.into()), ..pod };
@@ -102,7 +103,9 @@ fn each_end_has_its_reason() {
         (main(128, "StartError", None), None, Reason::AgentFailed),
         (preflight(1, Some(Reason::TooFewCards)), None, Reason::TooFewCards),
         (preflight(2, None), None, Reason::AgentFailed),
-        (with(vec![container(container::INSTALL, 1, "Error", None)]), None, Reason::AgentFailed),
+        (install(None), None, Reason::AgentFailed),
+        (install(Some(Reason::DiskFull)), None, Reason::DiskFull),
+        (install(Some(Reason::GpuLost)), None, Reason::AgentFailed),
         (worded("Evicted", main(137, "Error", None)), None, Reason::Evicted),
         (worded("DeadlineExceeded", main(137, "Error", None)), None, Reason::CeilingReached),
         (

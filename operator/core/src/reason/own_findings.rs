@@ -18,7 +18,7 @@ pub const PROGRAM_STARTS_WITHIN: SignedDuration = SignedDuration::from_mins(1);
 #[must_use]
 pub const fn of(stage: Stage) -> &'static [Reason] {
     match stage {
-        Stage::Install => &[Reason::Completed, Reason::AgentFailed],
+        Stage::Install => &[Reason::Completed, Reason::AgentFailed, Reason::DiskFull],
         Stage::Preflight => PREFLIGHT,
         Stage::Prepare => PREPARE,
         Stage::Run => RUN,
