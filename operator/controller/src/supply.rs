@@ -311,6 +311,7 @@ impl Inner {
                 allocatable: facts.allocatable,
                 free: facts.allocatable,
                 open: facts.open,
+                emptied: facts.emptied.clone(),
                 silent_since: facts.silent_since,
                 cpu_millis: facts.cpu_millis,
                 memory_bytes: facts.memory_bytes,

@@ -7,7 +7,9 @@ use crate::{
     duration,
     lease::{EndKnown, Stop},
     pod::{Bound, Ended, PodFacts, container},
-    reason::{Finding, Reason},
+    reason::{Finding, Payer, Reason, own_findings},
+    report::Stage,
+    start_failure,
 };
 
 /// The end of an attempt.
@@ -32,13 +34,24 @@ pub enum HolderPresence {
     Gone,
 }
 
+/// What is known beside the pod.
+#[derive(Clone, Copy, Debug)]
+pub struct Circumstances<'a> {
+    /// The order in the lease.
+    pub stop: Option<&'a Stop>,
+    /// Whether the job is still there.
+    pub holder: HolderPresence,
+    /// By what the pod's node is being emptied, when it is.
+    pub emptied: Option<&'a str>,
+}
+
 /// What the judges look at.
 struct Case<'a> {
     pod: &'a PodFacts,
     bound: &'a Bound,
-    /// The order in the lease.
     stop: Option<&'a Stop>,
     holder: HolderPresence,
+    emptied: Option<&'a str>,
 }
 
 /// The end of a bound pod, once all of its containers have ended; `None` before.
@@ -46,14 +59,14 @@ struct Case<'a> {
 pub fn end(
     pod: &PodFacts,
     bound: &Bound,
-    stop: Option<&Stop>,
-    holder: HolderPresence,
+    circumstances: Circumstances<'_>,
     now: Timestamp,
 ) -> Option<End> {
     if !pod.is_over {
         return None;
     }
-    let case = Case { pod, bound, stop, holder };
+    let Circumstances { stop, holder, emptied } = circumstances;
+    let case = Case { pod, bound, stop, holder, emptied };
     let finding =
         JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
     let (at, known) = end_time(pod, bound, now);
@@ -104,6 +117,7 @@ fn ceiling(case: &Case<'_>) -> Option<Finding> {
         let evidence = "the kubelet ended the pod at its activeDeadlineSeconds".to_owned();
         match case.stop {
             Some(stop) => Finding::new(stop.finding.reason, evidence),
+            None if !case.pod.has_started() => nothing_started(case.pod, case.bound),
             None => Finding::new(Reason::CeilingReached, evidence),
         }
     })
@@ -128,46 +142,106 @@ fn out_of_host_memory(case: &Case<'_>) -> Option<Finding> {
     ))
 }
 
+/// The first container is leasehold's own and needs nothing of the holder: when not even that one
+/// has started, the node did not do its part.
+pub(crate) fn nothing_started(pod: &PodFacts, bound: &Bound) -> Finding {
+    let Bound { node, at } = bound;
+    let evidence = format!(
+        "node {node}: no container of pod {} has started since it was bound at {at}; {}",
+        pod.name,
+        pod.on_the_way()
+    );
+    Finding::new(Reason::NodeCouldNotStart, evidence)
+}
+
+/// Nothing of the holder is in this container: a silent failure is leasehold's or the node's.
 fn failed_install(case: &Case<'_>) -> Option<Finding> {
     let ended = failure_of(case.pod, container::INSTALL)?;
-    (!case.pod.deletion_requested).then(|| {
+    let said = ended.report.as_ref().and_then(|report| report.reason);
+    let is_explained =
+        said.is_some_and(|reason| own_findings::is_believed(reason, Stage::Install, ended));
+    (!case.pod.deletion_requested && !is_explained).then(|| {
+        let words = words_of(ended);
+        let known = start_failure::explain(&words);
+        let reason = known.filter(|reason| reason.payer() == Payer::Infrastructure);
         Finding::new(
-            Reason::AgentFailed,
-            format!("{} failed: {}", container::INSTALL, words_of(ended)),
+            reason.unwrap_or(Reason::AgentFailed),
+            format!("node {}: {} failed: {words}", case.bound.node, container::INSTALL),
         )
     })
 }
 
 /// The agent's own verdict, of the first container that gave one other than success. A stop
-/// signal from outside is named by whoever sent it.
+/// signal from outside is named by whoever sent it. A report that is not to be believed says
+/// nothing beside a stop in the lease; without one it is an order that was not leasehold's.
 fn agent_says(case: &Case<'_>) -> Option<Finding> {
-    let (name, ended, reason) = case.pod.ends().find_map(|(name, ended)| {
-        let reason = ended.report.as_ref()?.reason?;
-        (name == container::MAIN || !reason.is_success()).then_some((name, ended, reason))
+    let (stage, ended, report) = case.pod.ends().find_map(|(name, ended)| {
+        let report = ended.report.as_ref()?;
+        let stage = Stage::of_container(name)?;
+        (stage == Stage::Run || !report.reason?.is_success()).then_some((stage, ended, report))
     })?;
-    if reason == Reason::PodDeleted {
-        return None;
+    let reason = report.reason.filter(|reason| *reason != Reason::PodDeleted)?;
+    let name = stage.container();
+    let is_ordered = case.stop.is_some_and(|stop| stop.finding.reason == reason);
+    if !is_ordered && !own_findings::is_believed(reason, stage, ended) {
+        let is_order = case.stop.is_none() && !own_findings::of(stage).contains(&reason);
+        return is_order.then(|| {
+            let evidence = format!(
+                "container {name} says {reason}, which leasehold did not order and the agent does \
+                 not find there by itself"
+            );
+            Finding::new(Reason::PodDeleted, evidence)
+        });
     }
-    if case.stop.is_none() && !reason.is_by_agent_alone() {
-        let evidence = format!("the program was told {reason}, which leasehold did not order");
-        return Some(Finding::new(Reason::PodDeleted, evidence));
-    }
-    let evidence = ended.report.as_ref().map(|report| report.evidence.clone()).unwrap_or_default();
-    let evidence = if evidence.is_empty() { format!("container {name} ended") } else { evidence };
+    let evidence = match report.evidence.as_str() {
+        "" => format!("container {name} ended"),
+        evidence => evidence.to_owned(),
+    };
     let evidence = match reason.payer() {
-        crate::reason::Payer::Infrastructure => format!("node {}: {evidence}", case.bound.node),
-        crate::reason::Payer::User => evidence,
+        Payer::Infrastructure => format!("node {}: {evidence}", case.bound.node),
+        Payer::User => evidence,
     };
     Some(Finding::new(reason, evidence))
 }
 
 fn stopped_before_the_program(case: &Case<'_>) -> Option<Finding> {
-    case.stop.map(|stop| stop.finding.clone())
+    let mut finding = case.stop?.finding.clone();
+    if finding.reason == Reason::StartupTimeout
+        && let Some((name, said)) = last_words(case.pod)
+    {
+        finding.evidence = format!("{}; {name} said last: {said}", finding.evidence);
+    }
+    Some(finding)
 }
 
+/// What the container said that ended last.
+fn last_words(pod: &PodFacts) -> Option<(&str, &str)> {
+    let said = pod.ends().filter_map(|(name, ended)| {
+        let evidence = ended.report.as_ref()?.evidence.as_str();
+        (!evidence.is_empty()).then_some((name, evidence))
+    });
+    said.last()
+}
+
+/// An eviction that was asked for counts as the cluster's when the node is being emptied:
+/// `kubectl drain` cordons first. Otherwise it is a deletion by another name.
 fn disrupted(case: &Case<'_>) -> Option<Finding> {
     let words = case.pod.disrupted.as_ref()?;
-    Some(Finding::new(Reason::PodDisrupted, format!("node {}: {words}", case.bound.node)))
+    let node = &case.bound.node;
+    match case.emptied {
+        Some(by) if words.is_asked_for() => {
+            Some(Finding::new(Reason::PodDisrupted, format!("node {node} ({by}): {words}")))
+        }
+        None if words.is_asked_for() => (case.holder == HolderPresence::Present).then(|| {
+            let evidence = format!(
+                "pod {} was evicted by a request to the API server ({words}), while node {node} \
+                 was not being emptied",
+                case.pod.name
+            );
+            Finding::new(Reason::PodDeleted, evidence)
+        }),
+        Some(_) | None => Some(Finding::new(Reason::PodDisrupted, format!("node {node}: {words}"))),
+    }
 }
 
 fn deleted(case: &Case<'_>) -> Option<Finding> {
@@ -188,21 +262,9 @@ fn could_not_start(case: &Case<'_>) -> Option<Finding> {
     })?;
     let words = words_of(ended);
     Some(Finding::new(
-        start_error(&words),
+        start_failure::explain(&words).unwrap_or(Reason::AgentFailed),
         format!("node {}: container {name} could not start: {words}", case.bound.node),
     ))
-}
-
-/// The container runtime's own words for what a specification causes: runc's
-/// `libcontainer/process_linux.go` for memory, execve(2)'s E2BIG for arguments.
-fn start_error(words: &str) -> Reason {
-    if words.contains("memory limit too low") {
-        Reason::HostOutOfMemory
-    } else if words.contains("argument list too long") {
-        Reason::ContainerCreateFailed
-    } else {
-        Reason::AgentFailed
-    }
 }
 
 fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {
@@ -222,12 +284,13 @@ fn exit_code_alone(case: &Case<'_>) -> Option<Finding> {
         }
         _ => String::new(),
     };
+    let report = match ended.report.as_ref().and_then(|report| report.reason) {
+        Some(reason) => format!("the report {reason} does not count so late"),
+        None => "the agent left no report".to_owned(),
+    };
     Some(match ended.exit_code {
         0 => Finding::new(Reason::Completed, format!("exit code 0{ran}")),
-        code => Finding::new(
-            Reason::CommandFailed,
-            format!("exit code {code}{ran}, the agent left no report"),
-        ),
+        code => Finding::new(Reason::CommandFailed, format!("exit code {code}{ran}, {report}")),
     })
 }
 

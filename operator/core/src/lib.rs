@@ -22,4 +22,5 @@ pub mod report;
 pub mod request;
 pub mod restore;
 pub mod smi;
+pub mod start_failure;
 pub mod status;

@@ -197,6 +197,8 @@ pub struct NodeSupply {
     pub free: u32,
     /// Ready and open for new pods.
     pub open: bool,
+    /// By what it is being emptied, when it is: a cordon, a taint, its deletion.
+    pub emptied: Option<String>,
     /// Since when its kubelet has not reported, when that is so.
     pub silent_since: Option<Timestamp>,
     /// CPU that pods can have, in thousandths of a core.
@@ -228,6 +230,7 @@ mod tests {
             allocatable: 4,
             free: 4,
             open: true,
+            emptied: None,
             silent_since: None,
             cpu_millis: 40_000,
             memory_bytes: 400,

@@ -225,6 +225,7 @@ mod tests {
             allocatable,
             free,
             open: true,
+            emptied: None,
             silent_since: None,
             cpu_millis: 40_000,
             memory_bytes: 400,

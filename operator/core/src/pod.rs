@@ -1,6 +1,8 @@
 //! What a pod tells, as rules read it. Pure values; the controller fills them from the wire.
 //! [`crate::diagnosis`] explains them.
 
+use std::fmt;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::report::Report;
@@ -39,9 +41,8 @@ pub struct PodFacts {
     pub scheduler_says: Option<String>,
     /// Somebody asked for its deletion.
     pub deletion_requested: bool,
-    /// The cluster, not a person, ends the pod: drain, preemption, taint, garbage collection; in
-    /// its own words.
-    pub disrupted: Option<String>,
+    /// The API server or the cluster ends the pod: eviction, preemption, taint, garbage collection.
+    pub disrupted: Option<Disruption>,
     /// Our finalizer is on it.
     pub metered: bool,
     /// The stop that the agent was told, in one word; only a messenger, the order is in the lease.
@@ -58,8 +59,35 @@ pub struct PodFacts {
     pub reason: Option<String>,
     /// The pod's own message.
     pub message: Option<String>,
+    /// Conditions on its way to the program that do not hold yet, in words, for example
+    /// `PodReadyToStartContainers is False`.
+    pub unmet: Vec<String>,
     /// Containers in the order in which they start.
     pub containers: Vec<ContainerFacts>,
+}
+
+/// Kubernetes' `DisruptionTarget`, in its own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disruption {
+    /// One word, for example `PreemptionByScheduler`.
+    pub reason: String,
+    /// The rest.
+    pub message: String,
+}
+
+impl Disruption {
+    /// Whether somebody asked the API server for it, as `kubectl drain` does and as everybody may
+    /// who may edit pods: <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>.
+    #[must_use]
+    pub fn is_asked_for(&self) -> bool {
+        self.reason == "EvictionByEvictionAPI"
+    }
+}
+
+impl fmt::Display for Disruption {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.reason, self.message)
+    }
 }
 
 /// Limits that were fixed when a pod was made.
@@ -161,6 +189,34 @@ impl PodFacts {
             ContainerState::Running { .. } => true,
             ContainerState::Ended(ended) => ended.started_at.is_some(),
         })
+    }
+
+    /// What it does on the way to its program: the first container that has not ended, and the
+    /// conditions that do not hold where that container does not say why it waits.
+    #[must_use]
+    pub fn on_the_way(&self) -> String {
+        let all = self.containers.iter().map(|one| (&one.name, &one.state));
+        let mut doing = all.filter_map(|(name, state)| match state {
+            ContainerState::Waiting { reason, message } if message.is_empty() => {
+                Some(self.with_unmet(format!("container {name} waits: {reason}")))
+            }
+            ContainerState::Waiting { reason, message } => {
+                Some(format!("container {name} waits: {reason}: {message}"))
+            }
+            ContainerState::Running { started_at: Some(at) } => {
+                Some(format!("container {name} has been at work since {at}"))
+            }
+            ContainerState::Running { started_at: None } => {
+                Some(format!("container {name} is at work"))
+            }
+            ContainerState::Ended(_) => None,
+        });
+        let doing = doing.next();
+        doing.unwrap_or_else(|| self.with_unmet("nothing is known of its containers".to_owned()))
+    }
+
+    fn with_unmet(&self, said: String) -> String {
+        if self.unmet.is_empty() { said } else { format!("{said}; {}", self.unmet.join(", ")) }
     }
 
     /// Whether a container beside the program runs.

@@ -2,6 +2,10 @@
 //!
 //! A reason is one `PascalCase` word in conditions, Events, leases and metrics. Its doc comment is
 //! the user's documentation of it; its cure is what the user is told to change.
+//!
+//! What an agent's report is believed is in [`own_findings`].
+
+pub mod own_findings;
 
 use std::fmt;
 
@@ -119,7 +123,7 @@ reasons! {
     Stopped => User, "to go on, set state to Running, or ask for a Start in a GpuRequest where one stopped it";
     /// The job's object was deleted.
     HolderDeleted => User, "";
-    /// Somebody deleted the pod.
+    /// Somebody deleted or evicted the pod or told its agent to stop, and leasehold did not.
     PodDeleted => User, "change spec.rerun to run again; use state: Stopped to stop a job";
 
     // Ends by the program.
@@ -143,6 +147,8 @@ reasons! {
     ImagePullFailed => User, "check the image's name and tag, and imagePullSecrets";
     /// The container cannot be created from its specification.
     ContainerCreateFailed => User, "correct what the kubelet's words in the message name";
+    /// The image says that it needs a newer driver than the node has.
+    ImageRequiresNewerDriver => User, "use an image for an older CUDA, or cards on nodes with a newer driver; the condition in the message is the image's NVIDIA_REQUIRE_CUDA";
 
     // Ends by the restore of the environment.
     /// The image has no Python, so no environment can be restored in it.
@@ -175,9 +181,13 @@ reasons! {
     // Ends by the infrastructure.
     /// The kubelet refused the pod after it was bound.
     NodeRefusedPod => Infrastructure, "look at the device plugin and the kubelet of the node named in the message";
+    /// The node did not bring a container of the pod as far as its start.
+    NodeCouldNotStart => Infrastructure, "see the pod's events (kubectl describe pod), then look at the container runtime of the node named in the message, its runtime handler, network plugin and disk";
+    /// The node's container runtime does not know the device that the device plugin handed out.
+    CdiDeviceUnresolved => Infrastructure, "write the node's CDI specification anew (nvidia-ctk cdi generate), or use the runtime class that fits the device plugin's strategy";
     /// The kubelet evicted the pod to protect its node.
     Evicted => Infrastructure, "look at the node named in the message: it ran out of memory, disk or process numbers";
-    /// The cluster ended the pod: its node was drained, something more important came, or the node was lost.
+    /// The cluster ended the pod: its node was emptied, something more important came, or the node was lost.
     PodDisrupted => Infrastructure, "see the cluster's words in the message; change spec.rerun to run again";
     /// The kubelet ended the pod at its ceiling, because neither agent nor operator did.
     CeilingReached => User, "look at the operator and at the agent's log in the pod";
@@ -228,12 +238,6 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether an agent can come to this by itself. Anything else that it reports was ordered.
-    #[must_use]
-    pub fn is_by_agent_alone(self) -> bool {
-        !matches!(self, Self::Stopped | Self::Superseded | Self::HolderDeleted)
-    }
-
     /// Whether a job that ended for this reason has done what it was for.
     #[must_use]
     pub fn is_success(self) -> bool {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::reason::Reason;
+use crate::{pod::container, reason::Reason};
 
 /// The longest line in bytes, without its line feed. The kubelet keeps 4096 bytes of a container
 /// and 12 KiB of a pod.
@@ -33,7 +33,25 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 4] = [Self::Install, Self::Preflight, Self::Prepare, Self::Run];
+    /// All stages, in the order in which they run.
+    pub const ALL: [Self; 4] = [Self::Install, Self::Preflight, Self::Prepare, Self::Run];
+
+    /// The stage of the container with this name; `None` for one that is not leasehold's.
+    #[must_use]
+    pub fn of_container(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.container() == name)
+    }
+
+    /// The container in which it runs.
+    #[must_use]
+    pub const fn container(self) -> &'static str {
+        match self {
+            Self::Install => container::INSTALL,
+            Self::Preflight => container::PREFLIGHT,
+            Self::Prepare => container::PREPARE,
+            Self::Run => container::MAIN,
+        }
+    }
 
     /// The word in the report.
     #[must_use]

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 use leasehold_core::{
-    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, container},
+    pod::{Bound, ContainerFacts, ContainerState, Disruption, Ended, Granted, PodFacts, container},
     report::Report,
 };
 use leasehold_crds::names;
@@ -45,6 +45,7 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
         is_over: matches!(phase, "Succeeded" | "Failed"),
         reason: status.and_then(|status| status.reason.clone()),
         message: status.and_then(|status| status.message.clone()),
+        unmet: unmet(pod),
         containers: containers(pod),
     })
 }
@@ -63,13 +64,31 @@ fn granted(pod: &Pod) -> Option<Granted> {
     })
 }
 
-/// Who in the cluster ends the pod: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/>.
-fn disrupted(pod: &Pod) -> Option<String> {
+/// Who but the kubelet ends the pod: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/>.
+fn disrupted(pod: &Pod) -> Option<Disruption> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let target =
         conditions.iter().find(|one| one.type_ == "DisruptionTarget" && one.status == "True")?;
-    let words = [target.reason.clone(), target.message.clone()];
-    Some(words.into_iter().flatten().collect::<Vec<_>>().join(": "))
+    Some(Disruption {
+        reason: target.reason.clone().unwrap_or_default(),
+        message: target.message.clone().unwrap_or_default(),
+    })
+}
+
+/// What the kubelet still has to do before a container starts. Left out is what says no more than
+/// that the program does not run.
+fn unmet(pod: &Pod) -> Vec<String> {
+    let on_the_way = |name: &str| !matches!(name, "Ready" | "ContainersReady" | "DisruptionTarget");
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .filter(|one| one.status != "True" && on_the_way(&one.type_))
+        .map(|one| {
+            let state = Some(format!("{} is {}", one.type_, one.status));
+            let words = [state, one.reason.clone(), one.message.clone()];
+            let words = words.into_iter().flatten().filter(|word| !word.is_empty());
+            words.collect::<Vec<_>>().join(": ")
+        })
+        .collect()
 }
 
 fn scheduled(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::PodCondition> {

@@ -64,6 +64,37 @@ fn limits_are_read_back_from_what_nobody_can_change() {
 }
 
 #[test]
+fn what_a_pod_waits_for_is_read_from_its_conditions() {
+    let mut pod = build(&job(&json!({"script": "true"})), &plan(), &Settings::default(), "agent:1");
+    pod.metadata.uid = Some("u2".into());
+    pod.metadata.creation_timestamp =
+        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    pod.status = serde_json::from_value(json!({"phase": "Pending", "conditions": [
+        {"type": "PodReadyToStartContainers", "status": "False"},
+        {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized",
+         "message": "containers with incomplete status: [preflight]"},
+        {"type": "Ready", "status": "False", "reason": "ContainersNotReady"},
+        {"type": "ContainersReady", "status": "False", "reason": "ContainersNotReady"},
+        {"type": "PodScheduled", "status": "True"},
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+         "message": "Eviction API: evicting"},
+    ]}))
+    .unwrap();
+    let facts = pod_facts(&pod).unwrap();
+    assert_eq!(
+        facts.unmet,
+        [
+            "PodReadyToStartContainers is False",
+            "Initialized is False: ContainersNotInitialized: containers with incomplete status: \
+             [preflight]",
+        ]
+    );
+    let disruption = facts.disrupted.unwrap();
+    assert!(disruption.is_asked_for());
+    assert_eq!(disruption.to_string(), "EvictionByEvictionAPI: Eviction API: evicting");
+}
+
+#[test]
 fn only_the_containers_that_need_cards_see_them() {
     let pod = built(&json!({"script": "true"}));
     for path in ["/spec/initContainers/1", "/spec/containers/0"] {

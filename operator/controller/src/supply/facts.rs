@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Container, Node, Pod},
+    api::core::v1::{Container, Node, Pod, Taint},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::ResourceExt;
@@ -26,6 +26,7 @@ pub(super) struct NodeFacts {
     pub(super) memory_mib: Option<i64>,
     pub(super) allocatable: u32,
     pub(super) open: bool,
+    pub(super) emptied: Option<String>,
     pub(super) silent_since: Option<Timestamp>,
     pub(super) cpu_millis: i64,
     pub(super) memory_bytes: i64,
@@ -57,12 +58,32 @@ impl NodeFacts {
                 .and_then(quantity::units)
                 .and_then(|units| u32::try_from(units).ok())
                 .unwrap_or(0),
+            emptied: emptied(node),
             open: is_ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
             silent_since,
             cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
             memory_bytes: amount("memory").and_then(quantity::units).unwrap_or(0),
         }
     }
+}
+
+/// By what the node is being emptied: its deletion, a cordon, or a taint that a pod of ours does
+/// not tolerate, so that it can only have come after the pod.
+fn emptied(node: &Node) -> Option<String> {
+    if node.metadata.deletion_timestamp.is_some() {
+        return Some("being deleted".to_owned());
+    }
+    let spec = node.spec.as_ref()?;
+    if spec.unschedulable == Some(true) {
+        return Some("cordoned".to_owned());
+    }
+    let tolerated = |taint: &Taint| {
+        let effect = taint.effect.as_str();
+        !matches!(effect, "NoSchedule" | "NoExecute")
+            || (taint.key == GPU_RESOURCE && effect == "NoSchedule")
+    };
+    let taint = spec.taints.iter().flatten().find(|taint| !tolerated(taint))?;
+    Some(format!("tainted {}:{}", taint.key, taint.effect))
 }
 
 pub(super) fn has_ended(pod: &Pod) -> bool {
@@ -91,4 +112,34 @@ pub(super) fn cards_of(pod: &Pod) -> u32 {
     let main: u32 = spec.containers.iter().map(cards).fold(0, u32::saturating_add);
     let init = spec.init_containers.iter().flatten().map(cards).max().unwrap_or(0);
     main.max(init)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_emptied_by_a_cordon_a_foreign_taint_or_its_deletion() {
+        let emptied = |metadata: Value, spec: Value| {
+            let node = json!({"metadata": metadata, "spec": spec});
+            NodeFacts::of(&serde_json::from_value(node).unwrap()).emptied
+        };
+        let named = || json!({"name": "a"});
+        let tainted = |key: &str, effect: &str| {
+            emptied(named(), json!({"taints": [{"key": key, "effect": effect}]}))
+        };
+        assert_eq!(emptied(named(), json!({})), None);
+        assert_eq!(emptied(named(), json!({"unschedulable": true})).unwrap(), "cordoned");
+        let deletion = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(emptied(deletion, json!({})).unwrap(), "being deleted");
+        assert_eq!(tainted("nvidia.com/gpu", "NoSchedule"), None);
+        assert_eq!(tainted("team", "PreferNoSchedule"), None);
+        assert_eq!(
+            tainted("nvidia.com/gpu", "NoExecute").unwrap(),
+            "tainted nvidia.com/gpu:NoExecute"
+        );
+        assert_eq!(tainted("repair", "NoSchedule").unwrap(), "tainted repair:NoSchedule");
+    }
 }

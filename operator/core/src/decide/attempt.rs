@@ -9,9 +9,9 @@ use crate::{
     diagnosis::HolderPresence,
     lease::{self, LeaseState, Terms},
     money::Money,
-    observed::{LeaseFacts, Object, Observed},
+    observed::{LeaseFacts, NodeSupply, Object, Observed},
     plan::Command,
-    pod::PodFacts,
+    pod::{Bound, PodFacts},
     reason::{Finding, Reason},
     status::{Pause, Status},
 };
@@ -51,6 +51,8 @@ pub(super) struct Run<'a> {
     pub(super) left: Option<Money>,
     /// Since when the node of its pod has not reported, and when it counts as lost.
     pub(super) silence: Option<(Timestamp, Timestamp)>,
+    /// By what the node of its pod is being emptied, when it is.
+    pub(super) emptied: Option<String>,
 }
 
 impl<'a> Run<'a> {
@@ -79,16 +81,30 @@ impl<'a> Run<'a> {
             runtime: current.map(|desired| draft.bounds(desired).runtime),
             left,
             silence: silence(seen, lease),
+            emptied: emptied(seen, lease),
         }
     }
 }
 
 fn silence(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<(Timestamp, Timestamp)> {
-    let pod = seen.pods.iter().find(|pod| is_of(pod, lease))?;
-    let name = &pod.bound.as_ref()?.node;
-    let node = seen.market.nodes.iter().find(|node| node.name == *name)?;
-    let since = node.silent_since?;
+    let since = node_of(seen, bound(seen, lease)?)?.silent_since?;
     Some((since, lease::later(since, seen.node_patience)))
+}
+
+/// A node that is not in the market any more has no cards left that a pod could hold.
+fn emptied(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<String> {
+    match node_of(seen, bound(seen, lease)?) {
+        Some(node) => node.emptied.clone(),
+        None => Some("gone, or without cards".to_owned()),
+    }
+}
+
+fn bound<'a>(seen: &'a Observed<'_>, lease: &LeaseFacts) -> Option<&'a Bound> {
+    seen.pods.iter().find(|pod| is_of(pod, lease))?.bound.as_ref()
+}
+
+fn node_of<'a>(seen: &'a Observed<'_>, bound: &Bound) -> Option<&'a NodeSupply> {
+    seen.market.nodes.iter().find(|node| node.name == bound.node)
 }
 
 fn wants(object: &Object, lease: &LeaseFacts) -> bool {

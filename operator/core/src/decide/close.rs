@@ -122,6 +122,11 @@ fn close(
             paid_by,
         },
     );
+    conclude(draft, end);
+}
+
+/// What the end of its attempt means for the run.
+fn conclude(draft: &mut Draft, end: &End) {
     if end.finding.reason == Reason::Stopped {
         draft.stands(Situation::Stopped(end.finding.clone()));
     } else {

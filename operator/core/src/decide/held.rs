@@ -1,16 +1,18 @@
 //! A pod that holds a card: watch it, tell its agent about changed limits, order the stop at the
 //! deadline, delete it when it does not end. Pure; [`super::close`] ends its lease.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, attempt::Run, close, start};
 use crate::{
     desired::defaults::STARTUP_TIMEOUT,
-    diagnosis, duration,
+    diagnosis::{self, Circumstances},
+    duration,
     lease::{self, Bounds, Deadline, Held, LeaseState, Stop},
     plan::Command,
     pod::{Bound, PodFacts, container},
-    reason::{Finding, Reason},
+    reason::{Finding, Payer, Reason},
+    start_failure::{Obstacle, obstacle},
     status::LeaseView,
 };
 
@@ -26,7 +28,9 @@ pub(super) fn go_on(
     draft.status.card = Some(run.lease.terms.card.clone());
     let held = Held { at: bound.at, running_at: pod.running_at() };
     let stop = run.lease.stop.as_ref();
-    if let Some(end) = diagnosis::end(pod, bound, stop, run.holder, now) {
+    let emptied = run.emptied.as_deref();
+    let circumstances = Circumstances { stop, holder: run.holder, emptied };
+    if let Some(end) = diagnosis::end(pod, bound, circumstances, now) {
         close::ended(draft, run, pod, bound, held, &end);
         return;
     }
@@ -40,7 +44,7 @@ pub(super) fn go_on(
     }
     let bounds = bounds(run, pod);
     let deadline = deadline(run, pod, held, bounds);
-    let stop = stop.cloned().or_else(|| due(draft, run, pod, deadline, now));
+    let stop = stop.cloned().or_else(|| due(draft, run, pod, bound, deadline, now));
     record(draft, run, pod, bound, held, stop.as_ref());
     show(draft, run, held, deadline, pod);
     tell(draft, pod, bounds, stop.as_ref());
@@ -112,32 +116,11 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
             .min(Deadline { at: lease::later(held.at, paid), reason: Reason::BudgetExhausted }),
         None => deadline,
     };
-    let hopeless = pod.held_up().and_then(|(name, word, _)| patience(name, word));
-    match hopeless {
-        Some((patience, reason)) => {
-            deadline.min(Deadline { at: lease::later(held.at, patience), reason })
+    match pod.held_up().and_then(|(name, word, said)| obstacle(name, word, said)) {
+        Some(Obstacle { patience, ends_as, shown_as: _ }) => {
+            deadline.min(Deadline { at: lease::later(held.at, patience), reason: ends_as })
         }
         None => deadline,
-    }
-}
-
-/// How long a card is held for a container that cannot start, by the kubelet's word for it
-/// (`pkg/kubelet/images/types.go`, `pkg/kubelet/container/sync_result.go`). Registries come back,
-/// secrets are created late; a name that is no name stays one.
-/// The agent's image is leasehold's, so that its failure is not the holder's.
-fn patience(name: &str, word: &str) -> Option<(SignedDuration, Reason)> {
-    let minutes = SignedDuration::from_mins;
-    let no_image =
-        if name == container::INSTALL { Reason::AgentFailed } else { Reason::ImagePullFailed };
-    match word {
-        "InvalidImageName" | "ErrImageNeverPull" => Some((SignedDuration::ZERO, no_image)),
-        "ErrImagePull" | "ImagePullBackOff" | "ImageInspectError" | "RegistryUnavailable" => {
-            Some((minutes(5), no_image))
-        }
-        "CreateContainerConfigError" | "CreateContainerError" => {
-            Some((minutes(5), Reason::ContainerCreateFailed))
-        }
-        _ => None,
     }
 }
 
@@ -163,6 +146,7 @@ fn due(
     draft: &mut Draft,
     run: &Run<'_>,
     pod: &PodFacts,
+    bound: &Bound,
     deadline: Deadline,
     now: Timestamp,
 ) -> Option<Stop> {
@@ -178,13 +162,27 @@ fn due(
         draft.wake_by(at);
         return None;
     }
-    let evidence = match pod.held_up() {
-        Some((name, word, message)) => {
-            format!("container {name} could not start: {word}: {message}")
-        }
-        None => format!("the deadline was {}", deadline.at),
-    };
-    Some(Stop { finding: Finding::new(deadline.reason, evidence), at: now })
+    Some(Stop { finding: overdue(pod, bound, deadline), at: now })
+}
+
+/// Why a pod has to end at its deadline: before its program, with what kept it from it.
+fn overdue(pod: &PodFacts, bound: &Bound, deadline: Deadline) -> Finding {
+    let Deadline { at, reason } = deadline;
+    if pod.running_at().is_some() {
+        return Finding::new(reason, format!("the deadline was {at}"));
+    }
+    let by_time_or_money = matches!(reason, Reason::StartupTimeout | Reason::BudgetExhausted);
+    if by_time_or_money && !pod.has_started() {
+        return diagnosis::nothing_started(pod, bound);
+    }
+    let evidence = format!("{}; the deadline was {at}", pod.on_the_way());
+    Finding::new(
+        reason,
+        match reason.payer() {
+            Payer::Infrastructure => format!("node {}: {evidence}", bound.node),
+            Payer::User => evidence,
+        },
+    )
 }
 
 /// Deletes what does not stop: a pod whose agent cannot act yet at once, any other one when its
@@ -220,8 +218,10 @@ fn stage(
     let terms = &run.lease.terms;
     let what = format!("{} × {} on node {}", terms.count, terms.card, bound.node);
     let (waits, what) = match pod.held_up() {
-        Some((name, word, message)) => {
-            (waiting_for(name, word), format!("{what}; container {name} waits: {word}: {message}"))
+        Some((name, word, said)) => {
+            let obstacle = obstacle(name, word, said);
+            let shown_as = obstacle.map_or(Reason::Preparing, |obstacle| obstacle.shown_as);
+            (shown_as, format!("{what}; container {name} waits: {word}: {said}"))
         }
         None => (Reason::Preparing, what),
     };
@@ -242,15 +242,6 @@ fn stage(
         Situation::Running(Finding::new(Reason::Running, what + &raised(run, pod)))
     } else {
         Situation::Preparing(Finding::new(waits, what))
-    }
-}
-
-/// The word for a container that is held up.
-fn waiting_for(name: &str, word: &str) -> Reason {
-    match patience(name, word) {
-        Some((_, Reason::ContainerCreateFailed)) => Reason::WaitingForContainer,
-        Some((_, Reason::ImagePullFailed)) => Reason::WaitingForImage,
-        Some(_) | None => Reason::Preparing,
     }
 }
 

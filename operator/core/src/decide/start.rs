@@ -54,29 +54,41 @@ fn run(
     } else {
         note_refusal(draft, object, seen, now);
     }
-    if let Some(outcome) = draft.status.outcome.clone() {
-        draft.stands(Situation::Ended(outcome));
+    if let Some(situation) = at_rest(draft, desired, now) {
+        draft.stands(situation);
         return;
     }
+    match choose(desired, seen.market, draft.money_left(desired)) {
+        Choice::Refuse(why)
+            if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO =>
+        {
+            let end = end_run(draft, Finding::new(Reason::BudgetExhausted, why.evidence), now);
+            draft.stands(end);
+        }
+        Choice::Refuse(why) => draft.stands(Situation::Refused(why)),
+        Choice::Wait(why) => draft.stands(Situation::Waiting(why)),
+        Choice::Place(chosen) => place(draft, holder, desired, seen.market, &chosen),
+    }
+}
+
+/// Where a run stands that does not look for a card now, whatever the cluster offers.
+fn at_rest(draft: &mut Draft, desired: &Desired, now: Timestamp) -> Option<Situation> {
+    if let Some(outcome) = draft.status.outcome.clone() {
+        return Some(Situation::Ended(outcome));
+    }
     if let Some(why) = attempt::stopped(&draft.status, desired.wish) {
-        draft.stands(Situation::Stopped(why));
-        return;
+        return Some(Situation::Stopped(why));
     }
     if draft.bounds(desired).runtime <= SignedDuration::ZERO {
         let used = crate::duration::format(draft.status.runtime_used);
-        end_run(
-            draft,
-            Finding::new(Reason::MaxRuntimeReached, format!("{used} of running time are used")),
-            now,
-        );
-        return;
+        let evidence = format!("{used} of running time are used");
+        return Some(end_run(draft, Finding::new(Reason::MaxRuntimeReached, evidence), now));
     }
     if let Some(pause) = draft.status.pause.clone().filter(|pause| pause.until > now) {
         draft.wake_by(pause.until);
         let evidence =
             format!("{}; try {} at {}", pause.said, pause.tries.saturating_add(1), pause.until);
-        draft.stands(Situation::Waiting(Finding::new(pause.reason, evidence)));
-        return;
+        return Some(Situation::Waiting(Finding::new(pause.reason, evidence)));
     }
     if draft.status.cost.currency != desired.currency {
         let spent = format!("{} {}", draft.status.cost.charged, draft.status.cost.currency);
@@ -84,19 +96,9 @@ fn run(
             "the run has cost {spent}, so that its budget cannot be in {}; a new rerun can",
             desired.currency
         );
-        draft.stands(Situation::Refused(Finding::new(Reason::CurrencyMismatch, evidence)));
-        return;
+        return Some(Situation::Refused(Finding::new(Reason::CurrencyMismatch, evidence)));
     }
-    match choose(desired, seen.market, draft.money_left(desired)) {
-        Choice::Refuse(why)
-            if why.reason == Reason::BudgetTooSmall && draft.status.cost.charged > Money::ZERO =>
-        {
-            end_run(draft, Finding::new(Reason::BudgetExhausted, why.evidence), now);
-        }
-        Choice::Refuse(why) => draft.stands(Situation::Refused(why)),
-        Choice::Wait(why) => draft.stands(Situation::Waiting(why)),
-        Choice::Place(chosen) => place(draft, holder, desired, seen.market, &chosen),
-    }
+    None
 }
 
 /// The lease that the last status names was refused by the API server, or never written: its
@@ -116,14 +118,17 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     let status = &mut draft.status;
     status.rerun = desired.rerun;
     status.spec_hash = Some(desired.spec_hash.clone());
-    status.outcome = None;
     status.pause = None;
     status.card = None;
     status.node = None;
     status.runtime_used = SignedDuration::ZERO;
+    let charged = ledger
+        .iter()
+        .filter(|past| past.was_held && past.is_of(desired))
+        .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
     status.cost = Cost {
         currency: desired.currency.clone(),
-        charged: Money::ZERO,
+        charged,
         reserved: Money::ZERO,
         limit: status.cost.limit,
     };
@@ -133,40 +138,39 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
         .map(|past| past.attempt)
         .max()
         .unwrap_or(0);
+    status.outcome = known_outcome(desired, ledger, charged);
+}
+
+/// What the ledger says against a start: this run has run, or a later one has.
+fn known_outcome(desired: &Desired, ledger: &[PastRun], charged: Money) -> Option<Outcome> {
     let held = || ledger.iter().filter(|past| past.was_held);
     if let Some(same) = held().filter(|past| past.is_of(desired)).max_by_key(|past| past.attempt) {
-        status.cost.charged = held()
-            .filter(|past| past.is_of(desired))
-            .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
         let ended =
             same.ended_at.map_or_else(|| "is not closed".to_owned(), |at| format!("ended at {at}"));
         let evidence = format!(
-            "run {} cost {} {}; its last lease {} {ended} with {}; the next free rerun is {}",
+            "run {} cost {charged} {}; its last lease {} {ended} with {}; the next free rerun is {}",
             desired.rerun,
-            status.cost.charged,
             same.currency,
             same.lease,
             same.reason.unwrap_or(Reason::PodLost),
             next_free(ledger),
         );
-        status.outcome = Some(Outcome {
+        return Some(Outcome {
             finding: Finding::new(Reason::AlreadyRan, evidence),
             at: same.ended_at.unwrap_or(Timestamp::MIN),
         });
-    } else if let Some(newer) =
-        held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun)
-    {
-        let evidence = format!(
-            "run {} ran already in lease {}; the next free rerun is {}",
-            newer.rerun,
-            newer.lease,
-            next_free(ledger)
-        );
-        status.outcome = Some(Outcome {
-            finding: Finding::new(Reason::Superseded, evidence),
-            at: newer.ended_at.unwrap_or(Timestamp::MIN),
-        });
     }
+    let newer = held().filter(|past| past.rerun > desired.rerun).max_by_key(|past| past.rerun)?;
+    let evidence = format!(
+        "run {} ran already in lease {}; the next free rerun is {}",
+        newer.rerun,
+        newer.lease,
+        next_free(ledger)
+    );
+    Some(Outcome {
+        finding: Finding::new(Reason::Superseded, evidence),
+        at: newer.ended_at.unwrap_or(Timestamp::MIN),
+    })
 }
 
 /// The lowest number above all that ran.
@@ -175,10 +179,10 @@ fn next_free(ledger: &[PastRun]) -> i64 {
     ran.map_or(0, |highest| highest.saturating_add(1))
 }
 
-fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) {
+fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) -> Situation {
     let outcome = Outcome { finding, at: now };
     draft.status.outcome = Some(outcome.clone());
-    draft.stands(Situation::Ended(outcome));
+    Situation::Ended(outcome)
 }
 
 fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market, chosen: &Chosen) {

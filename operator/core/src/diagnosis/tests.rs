@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::{
-    pod::{ContainerFacts, ContainerState, Granted},
+    pod::{ContainerFacts, ContainerState, Disruption, Granted},
     report::{Report, Stage},
 };
 
@@ -40,12 +40,13 @@ fn pod() -> PodFacts {
         is_over: true,
         reason: None,
         message: None,
+        unmet: Vec::new(),
         containers: Vec::new(),
     }
 }
 
 fn container(name: &str, exit_code: i32, word: &str, said: Option<Reason>) -> ContainerFacts {
-    let stage = if name == container::MAIN { Stage::Run } else { Stage::Preflight };
+    let stage = Stage::of_container(name).unwrap();
     let report = said.map(|reason| Report {
         reason: Some(reason),
         evidence: "as seen".into(),
@@ -66,19 +67,33 @@ fn with(containers: Vec<ContainerFacts>) -> PodFacts {
     PodFacts { containers, ..pod() }
 }
 
-fn reason(pod: &PodFacts, stop: Option<Reason>, holder: HolderPresence) -> Reason {
+fn ended(pod: &PodFacts, circumstances: Circumstances<'_>) -> End {
+    end(pod, &bound(), circumstances, at(60)).unwrap()
+}
+
+fn reason(pod: &PodFacts, stop: Option<Reason>) -> Reason {
     let stop = stop.map(|reason| Stop { finding: Finding::new(reason, ""), at: at(8) });
-    end(pod, &bound(), stop.as_ref(), holder, at(60)).unwrap().finding.reason
+    ended(pod, Circumstances { stop: stop.as_ref(), ..QUIET }).finding.reason
+}
+
+/// No order, the job is there, the node stays.
+const QUIET: Circumstances<'static> =
+    Circumstances { stop: None, holder: HolderPresence::Present, emptied: None };
+
+fn disrupted_by(reason: &str) -> Disruption {
+    Disruption { reason: reason.into(), message: "words".into() }
 }
 
 #[test]
 fn each_end_has_its_reason() {
     let main = |code, word: &str, said| with(vec![container(container::MAIN, code, word, said)]);
     let preflight = |code, said| with(vec![container(container::PREFLIGHT, code, "Error", said)]);
+    let install = |said| with(vec![container(container::INSTALL, 1, "Error", said)]);
     let mut deleted = main(143, "Error", Some(Reason::PodDeleted));
     deleted.deletion_requested = true;
     let worded = |word: &str, pod| PodFacts { reason: Some(word.into()), ..pod };
-    let drained = PodFacts { disrupted: Some("drain".into()), ..deleted.clone() };
+    let preempted =
+        PodFacts { disrupted: Some(disrupted_by("PreemptionByScheduler")), ..deleted.clone() };
     let table = [
         (main(0, "Completed", Some(Reason::Completed)), None, Reason::Completed),
         (main(0, "Completed", None), None, Reason::Completed),
@@ -88,7 +103,9 @@ fn each_end_has_its_reason() {
         (main(128, "StartError", None), None, Reason::AgentFailed),
         (preflight(1, Some(Reason::TooFewCards)), None, Reason::TooFewCards),
         (preflight(2, None), None, Reason::AgentFailed),
-        (with(vec![container(container::INSTALL, 1, "Error", None)]), None, Reason::AgentFailed),
+        (install(None), None, Reason::AgentFailed),
+        (install(Some(Reason::DiskFull)), None, Reason::DiskFull),
+        (install(Some(Reason::GpuLost)), None, Reason::AgentFailed),
         (worded("Evicted", main(137, "Error", None)), None, Reason::Evicted),
         (worded("DeadlineExceeded", main(137, "Error", None)), None, Reason::CeilingReached),
         (
@@ -100,14 +117,15 @@ fn each_end_has_its_reason() {
         (main(143, "Error", Some(Reason::Stopped)), None, Reason::PodDeleted),
         (deleted.clone(), Some(Reason::Stopped), Reason::Stopped),
         (pod(), Some(Reason::ImagePullFailed), Reason::ImagePullFailed),
-        (drained, None, Reason::PodDisrupted),
+        (preempted, None, Reason::PodDisrupted),
         (deleted.clone(), None, Reason::PodDeleted),
         (pod(), None, Reason::PodLost),
     ];
     for (pod, stop, expected) in table {
-        assert_eq!(reason(&pod, stop, HolderPresence::Present), expected, "{pod:?}");
+        assert_eq!(reason(&pod, stop), expected, "{pod:?}");
     }
-    assert_eq!(reason(&deleted, None, HolderPresence::Gone), Reason::HolderDeleted);
+    let gone = Circumstances { holder: HolderPresence::Gone, ..QUIET };
+    assert_eq!(ended(&deleted, gone).finding.reason, Reason::HolderDeleted);
 }
 
 #[test]
@@ -125,21 +143,21 @@ fn the_runtimes_words_for_a_specifications_fault_are_known() {
             ended.message = words.into();
         }
         let pod = with(vec![main]);
-        assert_eq!(reason(&pod, None, HolderPresence::Present), expected, "{words}");
+        assert_eq!(reason(&pod, None), expected, "{words}");
     }
 }
 
 #[test]
 fn a_card_is_held_as_long_as_nothing_with_cards_has_started() {
     let pod = with(vec![container(container::INSTALL, 0, "Completed", None)]);
-    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
+    let end = ended(&pod, QUIET);
     assert_eq!((end.at, end.known), (at(60), EndKnown::Observed));
 }
 
 #[test]
 fn a_pod_that_the_kubelet_refused_ends_when_it_was_bound() {
     let pod = PodFacts { reason: Some("UnexpectedAdmissionError".into()), ..pod() };
-    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
+    let end = ended(&pod, QUIET);
     assert_eq!((end.at, end.known), (at(0), EndKnown::Refused));
     assert_eq!(end.finding.reason, Reason::NodeRefusedPod);
 }
@@ -148,15 +166,87 @@ fn a_pod_that_the_kubelet_refused_ends_when_it_was_bound() {
 fn an_end_is_never_before_the_binding_nor_after_now() {
     let mut early = with(vec![container(container::MAIN, 0, "Completed", None)]);
     let late = Bound { at: at(20), ..bound() };
-    assert_eq!(end(&early, &late, None, HolderPresence::Present, at(60)).unwrap().at, at(20));
-    assert_eq!(end(&early, &bound(), None, HolderPresence::Present, at(7)).unwrap().at, at(7));
+    assert_eq!(end(&early, &late, QUIET, at(60)).unwrap().at, at(20));
+    assert_eq!(end(&early, &bound(), QUIET, at(7)).unwrap().at, at(7));
     early.is_over = false;
-    assert_eq!(end(&early, &bound(), None, HolderPresence::Present, at(60)), None);
+    assert_eq!(end(&early, &bound(), QUIET, at(60)), None);
 }
 
 #[test]
 fn faults_of_a_node_name_it() {
     let pod = with(vec![container(container::PREFLIGHT, 1, "Error", Some(Reason::GpuLost))]);
-    let end = end(&pod, &bound(), None, HolderPresence::Present, at(60)).unwrap();
+    let end = ended(&pod, QUIET);
     assert!(end.finding.evidence.contains("node-1"), "{:?}", end.finding);
+}
+
+#[test]
+fn a_program_that_writes_its_own_report_pays() {
+    for said in Reason::ALL.iter().filter(|reason| reason.payer() == Payer::Infrastructure) {
+        let mut main = container(container::MAIN, 1, "Error", Some(*said));
+        if let ContainerState::Ended(ended) = &mut main.state {
+            ended.finished_at = Some(at(50_000));
+        }
+        let found = reason(&with(vec![main]), None);
+        let failed = *said == Reason::AgentFailed;
+        let expected = if failed { Reason::CommandFailed } else { Reason::PodDeleted };
+        assert_eq!((found, found.payer()), (expected, Payer::User), "{said}");
+    }
+}
+
+#[test]
+fn a_report_that_is_not_believed_changes_no_ordered_end() {
+    let main = |said| with(vec![container(container::MAIN, 143, "Error", Some(said))]);
+    let ordered = Some(Reason::MaxRuntimeReached);
+    assert_eq!(reason(&main(Reason::GpuLost), ordered), Reason::MaxRuntimeReached);
+    assert_eq!(reason(&main(Reason::Completed), ordered), Reason::Completed);
+    // What leasehold ordered is repeated by the agent, also what it does not find by itself.
+    let cdi = Reason::CdiDeviceUnresolved;
+    assert_eq!(reason(&main(cdi), Some(cdi)), cdi);
+}
+
+#[test]
+fn an_eviction_is_free_only_when_its_node_is_emptied() {
+    let evicted = |by: &str| PodFacts {
+        disrupted: Some(disrupted_by(by)),
+        deletion_requested: true,
+        ..with(vec![container(container::MAIN, 143, "Error", Some(Reason::PodDeleted))])
+    };
+    let asked = "EvictionByEvictionAPI";
+    let (present, gone) = (HolderPresence::Present, HolderPresence::Gone);
+    let table = [
+        (asked, Some("cordoned"), present, Reason::PodDisrupted),
+        (asked, Some("gone"), present, Reason::PodDisrupted),
+        (asked, None, present, Reason::PodDeleted),
+        (asked, None, gone, Reason::HolderDeleted),
+        ("PreemptionByScheduler", None, present, Reason::PodDisrupted),
+        ("DeletionByTaintManager", None, present, Reason::PodDisrupted),
+        ("TerminationByKubelet", Some("cordoned"), present, Reason::PodDisrupted),
+    ];
+    for (by, emptied, holder, expected) in table {
+        let end = ended(&evicted(by), Circumstances { holder, emptied, ..QUIET });
+        assert_eq!(end.finding.reason, expected, "{by} {emptied:?} {holder:?}");
+        assert!(emptied.is_none() || by != asked || end.finding.evidence.contains("node-1"));
+    }
+}
+
+#[test]
+fn a_pod_that_the_kubelet_ends_before_any_container_started_is_the_nodes_fault() {
+    let waits = ContainerFacts {
+        name: container::INSTALL.into(),
+        state: ContainerState::Waiting {
+            reason: "ContainerCreating".into(),
+            message: String::new(),
+        },
+    };
+    let pod = PodFacts {
+        reason: Some("DeadlineExceeded".into()),
+        unmet: vec!["PodReadyToStartContainers is False".into()],
+        ..with(vec![waits])
+    };
+    let finding = ended(&pod, QUIET).finding;
+    assert_eq!(finding.reason, Reason::NodeCouldNotStart);
+    for words in ["node-1", "agent-install waits: ContainerCreating", "ToStartContainers is False"]
+    {
+        assert!(finding.evidence.contains(words), "{finding:?}");
+    }
 }

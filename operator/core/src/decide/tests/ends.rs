@@ -17,50 +17,8 @@ fn a_sick_card_costs_nothing_and_says_where() {
     assert_eq!(world.created.len(), 1);
 }
 
-#[test]
-fn an_image_that_cannot_be_pulled_holds_its_card_for_five_minutes() {
-    let mut world = World::with(a_job());
-    world.settle().bind();
-    let waiting =
-        ContainerState::Waiting { reason: "ErrImagePull".into(), message: "not found".into() };
-    world.pod().containers =
-        vec![ContainerFacts { name: container::PREFLIGHT.into(), state: waiting }];
-    world.settle();
-    assert_eq!(world.ready(), (Truth::True, Reason::WaitingForImage));
-    world.after(301).settle();
-    assert!(world.pod().deletion_requested);
-    world.pod().containers.clear();
-    world.pod().is_over = true;
-    world.after(9).settle();
-    assert_eq!(world.closed[0].bill.billed_seconds, 310);
-    assert!(world.closed[0].finding.evidence.contains("ErrImagePull: not found"));
-    assert_eq!(world.ready(), (Truth::False, Reason::ImagePullFailed));
-}
-
-#[test]
-fn the_agents_own_image_is_not_the_holders_fault() {
-    let mut world = World::with(a_job());
-    world.settle().bind();
-    let waiting =
-        ContainerState::Waiting { reason: "InvalidImageName".into(), message: "no".into() };
-    world.pod().containers =
-        vec![ContainerFacts { name: container::INSTALL.into(), state: waiting }];
-    world.after(1).settle();
-    world.pod().containers.clear();
-    world.pod().is_over = true;
-    world.after(9).settle();
-    assert_eq!(world.ready(), (Truth::False, Reason::AgentFailed));
-    assert_eq!(world.closed[0].bill.charged, Money::ZERO);
-}
-
-#[test]
-fn a_start_that_takes_too_long_ends() {
-    let mut world = World::with(a_job());
-    world.settle().bind().after(1_801).settle();
-    assert!(world.pod().deletion_requested);
-    world.pod().is_over = true;
-    world.settle();
-    assert_eq!(world.ready(), (Truth::False, Reason::StartupTimeout));
+fn evicted() -> Disruption {
+    Disruption { reason: "EvictionByEvictionAPI".into(), message: "evicted".into() }
 }
 
 #[test]
@@ -68,10 +26,43 @@ fn a_drained_pod_is_paid_by_nobody() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(5);
     world.pod().deletion_requested = true;
-    world.pod().disrupted = Some("EvictionByEvictionAPI".into());
+    world.pod().disrupted = Some(evicted());
+    world.market.nodes[0].emptied = Some("cordoned".into());
     world.exit(143, Reason::PodDeleted);
     assert_eq!(world.closed[0].paid_by, Payer::Infrastructure);
     assert_eq!(world.ready(), (Truth::False, Reason::PodDisrupted));
+}
+
+#[test]
+fn an_eviction_that_somebody_asked_for_is_paid_like_a_deletion() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(300);
+    world.pod().deletion_requested = true;
+    world.pod().disrupted = Some(evicted());
+    world.exit(143, Reason::PodDeleted);
+    assert_eq!((world.closed[0].paid_by, world.ready().1), (Payer::User, Reason::PodDeleted));
+    assert_eq!(world.closed[0].bill.billed_seconds, 300);
+    assert!(world.message().contains("evicted by a request"), "{}", world.message());
+}
+
+#[test]
+fn an_eviction_from_a_node_that_is_gone_is_paid_by_nobody() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(300);
+    world.pod().deletion_requested = true;
+    world.pod().disrupted = Some(evicted());
+    world.market.nodes.clear();
+    world.exit(143, Reason::PodDeleted);
+    assert_eq!(world.ready(), (Truth::False, Reason::PodDisrupted));
+    assert_eq!(world.closed[0].bill.charged, Money::ZERO);
+}
+
+#[test]
+fn a_program_that_claims_a_fault_of_its_node_pays_for_its_time() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(300).exit(1, Reason::GpuLost);
+    assert_eq!((world.closed[0].paid_by, world.ready().1), (Payer::User, Reason::PodDeleted));
+    assert_eq!(world.closed[0].bill.billed_seconds, 300);
 }
 
 #[test]

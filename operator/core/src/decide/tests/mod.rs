@@ -5,6 +5,7 @@ mod ends;
 mod every_stage;
 mod life;
 mod requests;
+mod starts;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use crate::{
     money::{Limit, Money},
     observed::{Holder, LeaseFacts, Market, NodeSupply, Object, Observed, PastRun, Price},
     plan::{Closing, Command, Plan, Wake},
-    pod::{Bound, ContainerFacts, ContainerState, Ended, Granted, PodFacts, container},
+    pod::{Bound, ContainerFacts, ContainerState, Disruption, Ended, Granted, PodFacts, container},
     reason::{Finding, Payer, Reason},
     report::{Report, Stage},
     request::{Action, Request},
@@ -73,6 +74,7 @@ impl World {
             allocatable: 4,
             free: 4,
             open: true,
+            emptied: None,
             silent_since: None,
             cpu_millis: 16_000,
             memory_bytes: 1 << 34,
@@ -188,6 +190,7 @@ impl World {
                     is_over: false,
                     reason: None,
                     message: None,
+                    unmet: Vec::new(),
                     containers: Vec::new(),
                 });
             }
@@ -270,7 +273,7 @@ impl World {
 
     fn end_container(&mut self, name: &str, exit_code: i32, reason: Option<Reason>) -> &mut Self {
         let finished_at = Some(self.at());
-        let stage = if name == container::MAIN { Stage::Run } else { Stage::Preflight };
+        let stage = Stage::of_container(name).unwrap();
         let pod = self.pod();
         let ended = Ended {
             started_at: pod.running_at().or(finished_at),
