@@ -83,13 +83,13 @@ pub(crate) fn that_cannot_be_restored(stage: &Stage) {
             "User",
         ),
         (
-            "no-index",
+            "no-own-index",
             needing(
                 "environment: {inline: {requirements.txt: a}}\nenv: [{name: UV_DEFAULT_INDEX, value: \"http://127.0.0.1:9/simple\"}]",
             ),
-            "IndexUnreachable",
+            "OwnIndexUnreachable",
             "127.0.0.1:9",
-            "Infrastructure",
+            "User",
         ),
     ] {
         fails(stage, namespace, &job, reason, words, payer);

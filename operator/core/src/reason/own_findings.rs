@@ -64,6 +64,7 @@ const PREPARE: &[Reason] = &[
     Reason::PackageHashMismatch,
     Reason::PackageBuildFailed,
     Reason::IndexUnreachable,
+    Reason::OwnIndexUnreachable,
     Reason::IndexRefused,
     Reason::DiskFull,
     Reason::RestoreFailed,
