@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use leasehold_core::money::Money;
 use leasehold_crds::{GpuJob, GpuLease, GpuLeaseStatus};
 
 use crate::{suite::Stage, waiting::wait_for};
@@ -148,32 +149,57 @@ pub fn until_ready_is(
     })
 }
 
-/// What a closed lease must cost: rate × held seconds ÷ 3600, rounded up to the millionth;
-/// calculated here from the texts of the lease, not by the rules under test. `None` for a lease
-/// that is not closed or whose payer is not the user.
-#[must_use]
-pub fn charge_by_hand(lease: &GpuLease) -> Option<String> {
-    let status = lease.status.as_ref()?;
-    let at = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
-    let held = i128::from(at(&status.ended_at)?.duration_since(at(&status.held_at)?).as_secs());
-    let (units, decimals) = lease.spec.quote.per_hour.split_once('.')?;
-    let per_hour: i128 = format!("{units}{decimals:0<6}").parse().ok()?;
-    let micros = (per_hour * i128::from(lease.spec.count) * held + 3_599) / 3_600;
-    let mut text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    while text.ends_with('0') && !text.ends_with(".00") && text.len() - text.find('.')? > 3 {
-        text.pop();
-    }
-    (status.paid_by.as_deref() == Some("User")).then_some(text)
+/// Rate × seconds ÷ 3600, rounded up to the millionth; calculated here from the texts of a lease, not
+/// by the rules under test. `None` for a rate that cannot be read.
+fn cost_by_hand(lease: &GpuLease, seconds: i64) -> Option<Money> {
+    let per_hour = Money::parse(&lease.spec.quote.per_hour).ok()?.micros();
+    let micros = i128::from(per_hour) * i128::from(lease.spec.count) * i128::from(seconds);
+    Some(Money::from_micros(i64::try_from((micros + 3_599) / 3_600).ok()?))
 }
 
-/// The charge of a closed lease is that of its held time.
+/// The bill of a closed lease is right, whoever pays: charge and what is absorbed are the cost of the
+/// held time, in which a started second counts. Beyond the order to end the user pays for the grace
+/// period only.
+///
+/// # Errors
+/// What is wrong.
+pub fn check_bill(lease: &GpuLease) -> Result<(), String> {
+    let status = lease.status.as_ref().ok_or("no status")?;
+    let at = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+    let money = |text: &Option<String>| Money::parse(text.as_deref()?).ok();
+    let wrong = |what: &str| format!("{what}: {status:?}");
+    let (held, ended) =
+        at(&status.held_at).zip(at(&status.ended_at)).ok_or_else(|| wrong("no times"))?;
+    let time = ended.duration_since(held);
+    let seconds = time.as_secs() + i64::from(time.subsec_nanos() > 0);
+    let (charged, absorbed) =
+        money(&status.charged).zip(money(&status.absorbed)).ok_or_else(|| wrong("no amounts"))?;
+    if Some(charged.plus(absorbed)) != cost_by_hand(lease, seconds) {
+        return Err(wrong("charge and what is absorbed are not the cost of the held time"));
+    }
+    if status.paid_by.as_deref() != Some("User") {
+        return if charged == Money::ZERO { Ok(()) } else { Err(wrong("a charge for nobody")) };
+    }
+    let billed = status.billed_seconds.ok_or_else(|| wrong("no billed time"))?;
+    if Some(charged) != cost_by_hand(lease, billed) {
+        return Err(wrong("the charge is not the cost of the billed time"));
+    }
+    let ordered =
+        ["MaxRuntimeReached", "BudgetExhausted", "Stopped", "HolderDeleted", "PodDeleted"];
+    let reason = status.released_because.as_deref().unwrap_or_default();
+    if billed == seconds || (billed < seconds && ordered.contains(&reason)) {
+        Ok(())
+    } else {
+        Err(wrong("the billed time is not the held time"))
+    }
+}
+
+/// The bill of a lease is right.
 ///
 /// # Panics
-/// When the lease says something else.
-pub fn charge_is_rate_times_held_time(lease: &GpuLease) {
-    let charged = lease.status.as_ref().and_then(|status| status.charged.clone());
-    assert!(charged.is_some(), "not closed: {lease:?}");
-    assert_eq!(charged, charge_by_hand(lease), "{:?}", lease.status);
+/// When it is not.
+pub fn is_billed_right(lease: &GpuLease) {
+    assert_eq!(check_bill(lease), Ok(()));
 }
 
 /// The only lease of a job that ran once, once it is final: it says why the cards came back, its
@@ -195,11 +221,7 @@ pub fn ended_as(
     let said = (status.released_because.as_deref(), status.paid_by.as_deref());
     assert_eq!(said, (Some(reason), Some(payer)), "{namespace}/{job}: {status:?}");
     assert!(status.message.as_deref().is_some_and(|words| !words.is_empty()), "{status:?}");
-    if payer == "User" {
-        charge_is_rate_times_held_time(&lease);
-    } else {
-        assert_eq!(status.charged.as_deref(), Some("0.00"), "{namespace}/{job}: {status:?}");
-    }
+    is_billed_right(&lease);
     assert_eq!(leases_of(stage, namespace, job), std::slice::from_ref(&name), "{namespace}/{job}");
     wait_for(&format!("{namespace}/{name} holds nothing"), limit, || {
         let pod: Option<Pod> =

@@ -5,11 +5,11 @@ use std::{error::Error, io, path::PathBuf};
 
 use leasehold_core::{
     reason::{Finding, Reason},
-    report::{Report, Stage},
+    report::Stage,
     restore::mask::Mask,
 };
 
-use crate::{AGENT_FAILED, clock::NoClock, environment::BadEnvironment};
+use crate::{clock::NoClock, environment::BadEnvironment};
 
 /// Why the agent cannot do its work.
 #[derive(Debug, thiserror::Error)]
@@ -98,17 +98,6 @@ impl Failure {
         let words: Vec<String> =
             std::iter::once(self.to_string()).chain(causes.map(ToString::to_string)).collect();
         Finding::new(self.reason(stage), mask.apply(words.join(": ").trim()))
-    }
-
-    /// The last report of a container in which this happened.
-    #[must_use]
-    pub fn report(finding: Finding, stage: Stage) -> Report {
-        Report {
-            reason: Some(finding.reason),
-            exit_code: Some(AGENT_FAILED),
-            evidence: finding.evidence,
-            ..Report::new(stage)
-        }
     }
 
     /// A disk that is full is named, but not where the program runs: what it writes can be what

@@ -112,7 +112,12 @@ fn conclude(log: &mut TerminationLog, stage: Stage, result: Result<Report, Failu
     let report = result.unwrap_or_else(|failure| {
         let finding = failure.finding(stage, &environment::restore::mask());
         notice::say(&format!("{}: {}", finding.reason, finding.message()));
-        Failure::report(finding, stage)
+        Report {
+            reason: Some(finding.reason),
+            exit_code: Some(AGENT_FAILED),
+            evidence: finding.evidence,
+            ..Report::new(stage)
+        }
     });
     log.write(&report);
     let code = report.exit_code.and_then(|code| u8::try_from(code).ok());

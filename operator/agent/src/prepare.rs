@@ -44,6 +44,7 @@ use leasehold_core::{
     report::{Environment, Report},
     restore::{Progress, Requirements, failure, gather},
 };
+use signal_hook::consts::SIGTERM;
 
 use crate::{
     REFUSED, clock,
@@ -62,7 +63,6 @@ use crate::{
 };
 use files::Place;
 use python::Python;
-use signal_hook::consts::SIGTERM;
 use telling::{Reporter, Tail, at_work};
 use tool::{Caller, Outcome};
 use uv::Uv;

@@ -204,6 +204,7 @@ fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
         let address = index.address("user:s3cret-word@");
         let seen = pod
             .prepares(&[("a.txt", &format!("first\n--extra-index-url {address}\n"))])
+            .with("LEASEHOLD_INDEX", &address)
             .with("UV_DEFAULT_INDEX", &address)
             .with("UV_HTTP_RETRIES", "1")
             .with("UV_HTTP_TIMEOUT", "1")
@@ -220,7 +221,11 @@ fn an_index_that_only_the_job_names_is_paid_by_the_job() {
     let index = Index::that_answers(Answer::Status("503 Service Unavailable"));
     let address = index.address("user:s3cret-word@");
     let line = format!("first\n--extra-index-url {address}\n");
-    for (text, variable) in [(line.as_str(), "NO_VARIABLE"), ("first\n", "UV_EXTRA_INDEX_URL")] {
+    for (text, variable) in [
+        (line.as_str(), "NO_VARIABLE"),
+        ("first\n", "UV_EXTRA_INDEX_URL"),
+        ("first\n", "UV_DEFAULT_INDEX"),
+    ] {
         let prepares =
             pod.prepares(&[("a.txt", text)]).with("UV_HTTP_RETRIES", "0").with(variable, &address);
         refused(&prepares.ends(), Reason::OwnIndexUnreachable, &["503"]);

@@ -71,8 +71,7 @@ spec:
     Job::named("train").running(&format!("command: [{program}]")).apply(stage, &namespace);
     let message = jobs::until_ready_is(stage, &namespace, "train", "CommandNotFound", LIMIT);
     assert!(message.contains("xxx") && message.contains("What to do"), "{message}");
-    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::ended_as(stage, &namespace, "train", ("CommandNotFound", "User"), LIMIT);
     let arguments = ["delete", "mutatingadmissionpolicy,mutatingadmissionpolicybinding", "crowd"];
     stage.playground.kubectl(&arguments).unwrap();
 }

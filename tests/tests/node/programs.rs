@@ -112,7 +112,7 @@ pub(crate) fn stopped(stage: &Stage) {
     jobs::until_ready_is(stage, &namespace, "train", "Running", LIMIT);
     delete(stage, &namespace, "train");
     let lease = jobs::closed_lease(stage, &namespace, "train-r0-a2", LIMIT);
-    jobs::charge_is_rate_times_held_time(&lease);
+    jobs::is_billed_right(&lease);
     assert_eq!(lease.status.unwrap().released_because.as_deref(), Some("HolderDeleted"));
 }
 

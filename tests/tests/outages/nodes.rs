@@ -71,10 +71,10 @@ pub(crate) fn a_minute_without_kubelet(stage: &Stage) {
 pub(crate) fn a_kubelet_that_never_comes_back(stage: &Stage) {
     let namespace = running(stage, "silent", SECOND, FOR_EVER);
     let hanging = stage.playground.hang_kubelet(SECOND.node).unwrap();
-    ends_as(stage, &namespace, "NodeLost", "Infrastructure");
+    jobs::until_ready_is(stage, &namespace, "train", "NodeLost", LIMIT);
     // One that does comes back to a pod that it has to end.
     drop(hanging);
-    jobs::until_no_pod_runs(stage, &namespace, LIMIT);
+    ends_as(stage, &namespace, "NodeLost", "Infrastructure");
     runs_again(stage, "after-silence", SECOND);
 }
 

@@ -7,6 +7,8 @@
 //! | `LEASEHOLD_FILE_0`, `_1`, … | prepare | files that the job brings along: a name, a line feed, the content |
 //! | `LEASEHOLD_FILES_DIR` | prepare | directory of the files; the container's working directory when missing |
 //! | `LEASEHOLD_HELD_SECONDS` | prepare | as in `run` |
+//! | `LEASEHOLD_INDEX` | prepare | the installation's index, when it has one; says only whose fault a failure is |
+//! | `LEASEHOLD_EXTRA_INDEXES` | prepare | its others, separated by blanks; likewise |
 //! | `UV_…` | prepare | uv's own: indexes and their credentials, passed on |
 //!
 //! Files that the job brings along are written into a directory of their own, which then counts as
@@ -29,13 +31,13 @@ const REQUIREMENTS: &str = "LEASEHOLD_REQUIREMENTS";
 const FILES_DIR: &str = "LEASEHOLD_FILES_DIR";
 const FILE: &str = "LEASEHOLD_FILE_";
 
-/// The variables in which the operator names the installation's indexes; a job may set them too, and
-/// whose they are cannot be seen then.
-const DEFAULT_INDEX: &str = "UV_DEFAULT_INDEX";
-const INDEX: &str = "UV_INDEX";
+const INDEX: &str = "LEASEHOLD_INDEX";
+const EXTRA_INDEXES: &str = "LEASEHOLD_EXTRA_INDEXES";
 
-/// Variables with the addresses of indexes that only an image or a job sets.
-const OWN_INDEXES: [&str; 3] = ["UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
+/// Variables with the addresses of indexes that uv reads. What the installation does not name is the
+/// image's or the job's.
+const USED_INDEXES: [&str; 5] =
+    ["UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
 
 /// Settings of `install`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,16 +138,15 @@ fn prepare_settings(
         path: read("PATH").unwrap_or_default(),
         mask: mask_of(read, credentials),
         servers: Servers::of(
-            text(read, DEFAULT_INDEX).as_deref(),
-            &text(read, INDEX).into_iter().collect::<Vec<_>>(),
-            &OWN_INDEXES.into_iter().filter_map(|name| text(read, name)).collect::<Vec<_>>(),
+            text(read, INDEX).as_deref(),
+            text(read, EXTRA_INDEXES).as_deref(),
+            &USED_INDEXES.into_iter().filter_map(|name| text(read, name)).collect::<Vec<_>>(),
         ),
     })
 }
 
 fn mask_of(read: Read<'_>, credentials: Vec<String>) -> Mask {
-    let names = [DEFAULT_INDEX, INDEX].into_iter().chain(OWN_INDEXES);
-    let addresses = names.filter_map(|name| text(read, name));
+    let addresses = USED_INDEXES.into_iter().filter_map(|name| text(read, name));
     let secrets = addresses
         .flat_map(|value| value.split_whitespace().flat_map(secrets_of).collect::<Vec<_>>())
         .chain(credentials);
@@ -230,19 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn an_index_is_the_installations_where_the_operator_could_have_named_it() {
+    fn an_index_is_the_installations_where_the_operator_named_it() {
         let nothing = Requirements::default();
-        for (name, own) in [
-            ("UV_DEFAULT_INDEX", false),
-            ("UV_INDEX", false),
-            ("UV_INDEX_URL", true),
-            ("UV_EXTRA_INDEX_URL", true),
-            ("UV_FIND_LINKS", true),
-        ] {
-            let pairs = [&LEAST[..], &[(name, "https://index.example/simple")]].concat();
-            let servers = prepare_settings(&settings(&pairs), Vec::new()).unwrap().servers;
-            let words = "Failed to fetch: https://index.example/simple/six/";
-            assert_eq!(servers.is_own(words, &nothing), own, "{name}");
+        let installation =
+            [(INDEX, "https://mirror.example/simple"), (EXTRA_INDEXES, "https://extra.example/a")];
+        for name in USED_INDEXES {
+            for (host, own) in
+                [("job.example", true), ("mirror.example", false), ("extra.example", false)]
+            {
+                let used = format!("https://{host}/simple");
+                let pairs = [&LEAST[..], &installation, &[(name, &used)]].concat();
+                let servers = prepare_settings(&settings(&pairs), Vec::new()).unwrap().servers;
+                let words = format!("Failed to fetch: https://{host}/simple/six/");
+                assert_eq!(servers.is_own(&words, &nothing), own, "{name} {host}");
+            }
         }
     }
 }

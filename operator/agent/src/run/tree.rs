@@ -60,8 +60,10 @@ impl Tree {
     }
 
     fn collect(&self) -> Left {
+        // Elsewhere other children are somebody else's, who waits for their end.
+        let whom = if getpid() == INIT { EVERY } else { self.program };
         loop {
-            let (child, ending) = match waitpid(EVERY, Some(WaitPidFlag::WNOHANG)) {
+            let (child, ending) = match waitpid(whom, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(child, code)) => (child, Ending::Code(code)),
                 Ok(WaitStatus::Signaled(child, signal, _)) => (child, Ending::Signal(Some(signal))),
                 Ok(WaitStatus::StillAlive) => return Left::Something,

@@ -60,9 +60,15 @@ pub(super) fn prepare(spec: &GpuJobSpec, plan: &PodPlan, settings: &Settings) ->
         plan.hold.map(|hold| variable(names::ENVIRONMENT_HELD_SECONDS, hold.as_secs().to_string())),
     );
     env.extend(files(environment, spec.working_dir.as_deref()));
-    env.extend(settings.index.as_deref().map(|index| variable("UV_DEFAULT_INDEX", literal(index))));
+    // Once for uv, and once to tell the installation's from those of the job, which may set uv's.
+    if let Some(index) = settings.index.as_deref().map(literal) {
+        env.push(variable("LEASEHOLD_INDEX", index.clone()));
+        env.push(variable("UV_DEFAULT_INDEX", index));
+    }
     if !settings.extra_indexes.is_empty() {
-        env.push(variable("UV_INDEX", literal(&settings.extra_indexes.join(" "))));
+        let others = literal(&settings.extra_indexes.join(" "));
+        env.push(variable("LEASEHOLD_EXTRA_INDEXES", others.clone()));
+        env.push(variable("UV_INDEX", others));
     }
     // The job's own variables come last, so that its indexes and their credentials win.
     env.extend(spec.env.iter().cloned());

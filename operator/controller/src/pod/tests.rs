@@ -168,13 +168,17 @@ fn an_environment_is_prepared_from_its_files_alone() {
             })
             .collect::<Vec<_>>()
     };
-    let [dir, orders, money, index, extra, own] = [
+    let [dir, orders, money, own] = [
         "LEASEHOLD_ENVIRONMENT_DIR=/leasehold/environment",
         "LEASEHOLD_LEASE_DIR=/leasehold/lease",
         "LEASEHOLD_HELD_SECONDS=7200",
-        "UV_DEFAULT_INDEX=https://mirror/simple",
-        "UV_INDEX=https://a/simple https://b/simple",
         "TOKEN=t",
+    ];
+    let indexes = [
+        "LEASEHOLD_INDEX=https://mirror/simple",
+        "UV_DEFAULT_INDEX=https://mirror/simple",
+        "LEASEHOLD_EXTRA_INDEXES=https://a/simple https://b/simple",
+        "UV_INDEX=https://a/simple https://b/simple",
     ];
     for (environment, given) in [
         (json!({}), &["LEASEHOLD_REQUIREMENTS=requirements.txt", "LEASEHOLD_FILES_DIR=/w"][..]),
@@ -191,7 +195,7 @@ fn an_environment_is_prepared_from_its_files_alone() {
         ),
     ] {
         let expected =
-            [&[dir, orders], &given[..1], &[money], &given[1..], &[index, extra, own]].concat();
+            [&[dir, orders], &given[..1], &[money], &given[1..], &indexes, &[own]].concat();
         assert_eq!(env(environment.clone()), expected, "{environment}");
     }
 }

@@ -17,11 +17,10 @@ pub struct Servers {
 
 impl Servers {
     /// Servers from texts with addresses: the installation's default index, its others, and what
-    /// the job names.
+    /// is used, which the job may have named.
     #[must_use]
-    pub fn of(default_index: Option<&str>, others: &[String], own: &[String]) -> Self {
+    pub fn of(default_index: Option<&str>, others: Option<&str>, own: &[String]) -> Self {
         let usual = if default_index.is_none() { &USUAL[..] } else { &[] };
-        let others = others.iter().map(String::as_str);
         let named = default_index.into_iter().chain(others).flat_map(hosts);
         Self {
             installation: named.chain(usual.iter().map(|host| (*host).to_owned())).collect(),
@@ -65,7 +64,7 @@ mod tests {
         let requirements = Requirements { lines: split("r.txt", text), ..Requirements::default() };
         let mirror = Servers::of(
             Some("http://mirror.example/simple"),
-            &["extra=https://extra.example/simple".to_owned()],
+            Some("extra=https://extra.example/simple"),
             &["https://a.example/simple http://b.example:8080/simple,https://c.example".to_owned()],
         );
         for (words, own) in [
@@ -90,7 +89,7 @@ mod tests {
         let own = ["https://pypi.org/simple".to_owned()];
         let words = "Failed to fetch: https://pypi.org/simple/six/";
         let nothing = Requirements::default();
-        assert!(!Servers::of(None, &[], &own).is_own(words, &nothing));
-        assert!(Servers::of(Some("https://mirror/simple"), &[], &own).is_own(words, &nothing));
+        assert!(!Servers::of(None, None, &own).is_own(words, &nothing));
+        assert!(Servers::of(Some("https://mirror/simple"), None, &own).is_own(words, &nothing));
     }
 }

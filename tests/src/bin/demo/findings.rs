@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use leasehold_crds::{GpuJob, GpuLease};
-use leasehold_tests::jobs::charge_by_hand;
+use leasehold_tests::jobs::check_bill;
 
 use crate::{Act, Failure, ground::Ground};
 
@@ -66,14 +66,10 @@ impl Findings {
             format!("{} was released because {because}", act.name),
             status.released_because.as_deref() == Some(because),
         );
-        let by_hand = charge_by_hand(lease);
+        let charged = word(&status.charged);
         self.check(
-            format!(
-                "{} was charged rate × held time: {}",
-                act.name,
-                by_hand.as_deref().unwrap_or("?")
-            ),
-            by_hand.is_some() && by_hand == status.charged,
+            format!("{} was charged rate × held time: {charged}", act.name),
+            check_bill(lease).is_ok(),
         );
     }
 

@@ -383,7 +383,7 @@ fn an_index_that_only_the_job_names_is_its_own() {
          fatal: unable to access 'https://own.example/x.git/': Could not resolve host: own.example";
     let refused = "error: Failed to fetch: https://own.example/simple/six/
   cause: HTTP status client error (403 Forbidden) for url (https://own.example/simple/six/)";
-    let installations = Servers::of(Some("https://own.example/simple"), &[], &[]);
+    let installations = Servers::of(Some("https://own.example/simple"), None, &[]);
     for (text, line, servers, reason) in [
         (
             output,
