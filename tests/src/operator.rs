@@ -36,10 +36,21 @@ impl Operator {
         playground: &Playground,
         more: &str,
     ) -> Result<Self, Box<dyn std::error::Error>> {
-        let settings = playground.directory().join("operator-settings.yaml");
         // A cluster that is not our playground has none.
         let given = std::fs::read_to_string(playground.settings());
-        std::fs::write(&settings, given.unwrap_or_default() + more)?;
+        Self::start_as_set(playground, &(given.unwrap_or_default() + more))
+    }
+
+    /// Starts it with these settings and no others.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_as_set(
+        playground: &Playground,
+        text: &str,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        let settings = playground.directory().join("operator-settings.yaml");
+        std::fs::write(&settings, text)?;
         let kubeconfig = own_kubeconfig(playground)?;
         let log = playground.directory().join("operator.log");
         let mut command = Command::new(&playground.environment().operator);

@@ -97,7 +97,32 @@ fn texts(most: usize, longest: usize) -> Schema {
 }
 
 pub(crate) fn env(_: &mut SchemaGenerator) -> Schema {
-    let text = |longest: usize, about: &str| json!({"type": "string", "maxLength": longest, "description": about});
+    json_schema!({
+        "type": "array",
+        "maxItems": MOST_VARIABLES,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+        "items": {
+            "type": "object",
+            "description": "One environment variable.",
+            "required": ["name"],
+            "x-kubernetes-validations": [
+                rule_at(".name", "self.name.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$')", says::VARIABLE_NAME),
+                rule_at(".name", "self.name != 'NVIDIA_VISIBLE_DEVICES'", says::VISIBLE_DEVICES),
+                rule_at(".name", "!self.name.startsWith('LEASEHOLD_')", says::RESERVED_VARIABLE),
+                rule_at(".value", "!has(self.value) || self.value == '' || !has(self.valueFrom)", says::ONE_VALUE),
+            ],
+            "properties": {
+                "name": text(LONGEST_VARIABLE_NAME, "Its name."),
+                "value": text(LONGEST_VARIABLE_VALUE, "Its value, always a text: quote numbers and words like \"1.10\", \"0123\" or \"no\"."),
+                "valueFrom": value_from(),
+            },
+        },
+    })
+}
+
+/// Where the value of a variable comes from: `EnvVarSource`.
+fn value_from() -> Value {
     let key_of = |owner: &str| {
         json!({
             "type": "object",
@@ -114,7 +139,7 @@ pub(crate) fn env(_: &mut SchemaGenerator) -> Schema {
             },
         })
     };
-    let value_from = json!({
+    json!({
         "type": "object",
         "description": "Where the value comes from; exactly one of the fields.",
         "minProperties": 1,
@@ -148,29 +173,11 @@ pub(crate) fn env(_: &mut SchemaGenerator) -> Schema {
                 },
             },
         },
-    });
-    json_schema!({
-        "type": "array",
-        "maxItems": MOST_VARIABLES,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["name"],
-        "items": {
-            "type": "object",
-            "description": "One environment variable.",
-            "required": ["name"],
-            "x-kubernetes-validations": [
-                rule_at(".name", "self.name.matches('^[-._a-zA-Z][-._a-zA-Z0-9]*$')", says::VARIABLE_NAME),
-                rule_at(".name", "self.name != 'NVIDIA_VISIBLE_DEVICES'", says::VISIBLE_DEVICES),
-                rule_at(".name", "!self.name.startsWith('LEASEHOLD_')", says::RESERVED_VARIABLE),
-                rule_at(".value", "!has(self.value) || self.value == '' || !has(self.valueFrom)", says::ONE_VALUE),
-            ],
-            "properties": {
-                "name": text(LONGEST_VARIABLE_NAME, "Its name."),
-                "value": text(LONGEST_VARIABLE_VALUE, "Its value, always a text: quote numbers and words like \"1.10\", \"0123\" or \"no\"."),
-                "valueFrom": value_from,
-            },
-        },
     })
+}
+
+fn text(longest: usize, about: &str) -> Value {
+    json!({"type": "string", "maxLength": longest, "description": about})
 }
 
 pub(crate) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {

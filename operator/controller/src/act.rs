@@ -7,6 +7,7 @@ use leasehold_core::{
     lease::{LeaseState, Terms},
     observed::Holder,
     plan::{Command, PodPlan},
+    request::Answer,
 };
 use leasehold_crds::{GpuLease, GpuLeaseStatus, GpuRequest, ledger, names, request};
 use serde_json::json;
@@ -102,14 +103,7 @@ impl Hand<'_> {
             }
             Command::ForgetPod { pod, uid } => self.forget(pod, uid).await,
             Command::AnswerRequest { request: name, uid, answer } => {
-                let asked =
-                    self.seen.requests.iter().find(|asked| {
-                        asked.name_any() == *name && asked.uid().as_ref() == Some(uid)
-                    });
-                let Some(asked) = asked else { return Ok(()) };
-                let status = Some(request::answered(answer));
-                let next = GpuRequest { status, ..GpuRequest::clone(asked) };
-                cluster.write_request_status(&next).await
+                self.answer(name, uid, answer).await
             }
             Command::DeleteRequest { request: name, uid } => {
                 cluster.delete_request(namespace, name, uid).await
@@ -232,6 +226,16 @@ impl Hand<'_> {
             "resourceVersion": lease.resource_version(),
         });
         self.context.cluster.patch_lease(&self.holder.namespace, name, metadata).await
+    }
+
+    async fn answer(&self, name: &str, uid: &str, answer: &Answer) -> Result<(), Error> {
+        let mut requests = self.seen.requests.iter();
+        let asked =
+            requests.find(|asked| asked.name_any() == name && asked.uid().as_deref() == Some(uid));
+        let Some(asked) = asked else { return Ok(()) };
+        let status = Some(request::answered(answer));
+        let next = GpuRequest { status, ..GpuRequest::clone(asked) };
+        self.context.cluster.write_request_status(&next).await
     }
 
     /// Takes our finalizer off a pod and leaves those of others.

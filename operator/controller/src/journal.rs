@@ -114,19 +114,10 @@ impl Journal {
         }
         let payer = payer(status.paid_by.as_deref());
         self.metrics.ends.get_or_create(&EndLabels { state, reason, payer }).inc();
-        let currency = &now.spec.quote.currency;
-        let money = MoneyLabels { currency: currency.clone() };
-        let (charged, absorbed) = (&status.charged, &status.absorbed);
-        self.metrics.charged.get_or_create(&money).inc_by(units(charged.as_deref()));
-        self.metrics.absorbed.get_or_create(&money).inc_by(units(absorbed.as_deref()));
         let at = |text: &Option<String>| instant(text.as_deref()?);
         let ended_at = at(&status.ended_at);
         let held = ended_at.zip(at(&status.held_at)).map(|(end, start)| end.duration_since(start));
-        if let Some(held) = held {
-            let card = HeldLabels { card: now.spec.card.clone(), payer };
-            let cards = f64::from(u32::try_from(now.spec.count).unwrap_or(0));
-            self.metrics.held.get_or_create(&card).inc_by(held.as_secs_f64().max(0.0) * cards);
-        }
+        self.count(now, status, payer, held);
         let order = before.and_then(|lease| at_stop(lease.status.as_ref()?));
         let late = ended_at.and_then(|end| lateness(end, due, order, reason));
         if let Some(late) = late {
@@ -138,9 +129,9 @@ impl Journal {
             lease,
             reason,
             payer,
-            charged,
-            absorbed,
-            currency,
+            charged = status.charged,
+            absorbed = status.absorbed,
+            currency = now.spec.quote.currency,
             card = now.spec.card,
             count = now.spec.count,
             node = status.node,
@@ -148,6 +139,25 @@ impl Journal {
             late_seconds = late.map(|late| late.as_secs()),
             "lease closed"
         );
+    }
+
+    /// Its money, and its time when that is known.
+    fn count(
+        &self,
+        lease: &GpuLease,
+        status: &GpuLeaseStatus,
+        payer: &'static str,
+        held: Option<SignedDuration>,
+    ) {
+        let money = MoneyLabels { currency: lease.spec.quote.currency.clone() };
+        let metrics = &self.metrics;
+        metrics.charged.get_or_create(&money).inc_by(units(status.charged.as_deref()));
+        metrics.absorbed.get_or_create(&money).inc_by(units(status.absorbed.as_deref()));
+        if let Some(held) = held {
+            let card = HeldLabels { card: lease.spec.card.clone(), payer };
+            let cards = f64::from(u32::try_from(lease.spec.count).unwrap_or(0));
+            metrics.held.get_or_create(&card).inc_by(held.as_secs_f64().max(0.0) * cards);
+        }
     }
 
     fn due(&self) -> MutexGuard<'_, HashMap<Holder, (String, Timestamp)>> {

@@ -1,7 +1,7 @@
 //! The leasehold operator: the only place that talks to the API server.
 //!
 //! ```text
-//!   watches of jobs, leases, pods, nodes, cards                            `watches`, [`run`]
+//!   watches of jobs, leases, requests, pods, nodes, cards                  `watches`, [`run`]
 //!        │ change                                  ▲
 //!        ▼                                         │ wake
 //!   [`queue`] ─▶ ① [`observe`] ─▶ ② desire ─▶ ③ decide ─▶ ④ [`record`] ─▶ ⑤ [`act`] ─▶ ⑥ [`wake`]

@@ -103,39 +103,33 @@ pub async fn observe(context: &Context, holder: &Holder) -> Result<Seen, Error> 
     }
     let object = job.as_ref().map(|job| object(job));
     let desired = job.as_ref().map(|job| desire(job, &context.settings));
-    let unknown_run = match (&object, &desired) {
+    let is_unknown_run = match (&object, &desired) {
         (Some(object), Some(Ok(desired))) => {
             lease.is_none() && needs_ledger(&object.status, desired)
         }
         _ => false,
     };
-    let ledger = if unknown_run {
-        context.cluster.leases_of(holder).await?.iter().map(ledger::past_run).collect()
-    } else {
-        Vec::new()
-    };
-    let lease_facts = match &lease {
-        Some(lease) => ledger::lease_facts(lease).map_err(|why| Error::Unreadable {
-            what: format!("lease {}/{}", holder.namespace, lease.name_any()),
-            why: why.to_string(),
-        })?,
-        None => None,
-    };
+    let past = if is_unknown_run { context.cluster.leases_of(holder).await? } else { Vec::new() };
     let newest = lease.as_ref().map(|lease| lease.name_any()).or_else(|| named(job.as_deref()));
-    let refused = newest.and_then(|name| context.refusals.of(holder, &name));
-    let pod_facts = pods.iter().filter_map(|pod| pod_facts(pod)).collect();
     Ok(Seen {
-        job,
         desired,
+        object,
+        lease_facts: lease.as_deref().map(facts).transpose()?.flatten(),
+        pod_facts: pods.iter().filter_map(|pod| pod_facts(pod)).collect(),
+        ledger: past.iter().map(ledger::past_run).collect(),
+        refused: newest.and_then(|name| context.refusals.of(holder, &name)),
+        job,
         pods,
         lease,
         unsealed,
         requests,
-        object,
-        lease_facts,
-        pod_facts,
-        ledger,
-        refused,
+    })
+}
+
+fn facts(lease: &GpuLease) -> Result<Option<LeaseFacts>, Error> {
+    ledger::lease_facts(lease).map_err(|why| Error::Unreadable {
+        what: format!("lease {}/{}", lease.namespace().unwrap_or_default(), lease.name_any()),
+        why: why.to_string(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use leasehold_tests::{
     jobs::{self, Job},
+    operator::Operator,
     playground::AGENT_IMAGE,
     suite::Stage,
 };
@@ -94,4 +95,13 @@ pub(crate) fn that_cannot_be_restored(stage: &Stage) {
     ] {
         fails(stage, namespace, &job, reason, words, payer);
     }
+}
+
+/// Nobody but the installation named the index, so nobody pays.
+pub(crate) fn from_an_index_that_is_away(stage: &Stage) {
+    let settings = "mirrors: {pypi: {index: \"http://127.0.0.1:9/simple\"}}\n";
+    let operator = Operator::start_as_set(&stage.playground, settings).unwrap();
+    let job = needing("environment: {inline: {requirements.txt: einops}}");
+    fails(stage, "no-index", &job, "IndexUnreachable", "127.0.0.1:9", "Infrastructure");
+    operator.kill().unwrap();
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,14 +45,19 @@ func Settings() ([]byte, error) {
 	if err == nil {
 		s.CABundle = own(bundle, known(distributed))
 	}
-	if index := index(); index != "" {
+	note := ""
+	switch index := index(); {
+	case index == "":
+	case isSecret(index):
+		note = "# This host's Python index is not here because its address has a password: settings go into every pod.\n"
+	default:
 		s.Mirrors = &mirrors{PyPI: pypi{Index: index}}
 	}
 	content, err := yaml.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("failed to encode the settings: %w", err)
 	}
-	return content, nil
+	return append([]byte(note), content...), nil
 }
 
 // own is the certificates of a bundle that are not known: those that this host
@@ -87,6 +93,13 @@ func known(directory string) map[string]bool {
 		return nil
 	})
 	return found
+}
+
+// isSecret tells of an address that is for this host's user alone. What cannot
+// be read may have a password too.
+func isSecret(address string) bool {
+	parsed, err := url.Parse(address)
+	return err != nil || parsed.User != nil
 }
 
 // index is the Python index that this host uses in place of the public one.

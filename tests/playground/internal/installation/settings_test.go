@@ -30,3 +30,19 @@ func TestTheIndexOfPipIsThatOfItsGlobalSection(t *testing.T) {
 		}
 	}
 }
+
+func TestAnIndexWithAPasswordIsNotWrittenDown(t *testing.T) {
+	t.Setenv("UV_DEFAULT_INDEX", "")
+	for address, is := range map[string]bool{
+		"https://mirror.example/simple":              true,
+		"https://user:s3cret-word@mirror.example/a":  false,
+		"https://s3cret-word@mirror.example/simple":  false,
+		"https://s3cret-word:%zz@mirror.example/sim": false,
+	} {
+		t.Setenv("PIP_INDEX_URL", address)
+		content, err := Settings()
+		if err != nil || strings.Contains(string(content), "mirror.example") != is || strings.Contains(string(content), "s3cret") {
+			t.Errorf("%s: %v\n%s", address, err, content)
+		}
+	}
+}
