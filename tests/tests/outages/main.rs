@@ -31,11 +31,10 @@ fn main() -> ExitCode {
         ("a_kubelet_that_never_comes_back_costs_nothing", nodes::a_kubelet_that_never_comes_back),
         ("a_killed_containerd_ends_nothing", nodes::containerd_is_killed),
         ("a_deleted_pod_is_paid_by_who_deleted_it", nodes::pods_that_are_deleted),
-    ];
-    let alone: &[Test] = &[
-        ("a_minute_without_api_server_ends_nothing", nodes::a_minute_without_api_server),
         ("a_deleted_node_costs_nothing", nodes::a_node_is_deleted),
         ("a_sick_card_is_not_leased", nodes::a_sick_card),
     ];
+    let alone: &[Test] =
+        &[("a_minute_without_api_server_ends_nothing", nodes::a_minute_without_api_server)];
     run("outages", shape, WithOperator::Shared(SETTINGS), together, alone)
 }

@@ -1,5 +1,7 @@
 //! What happens to nodes, their programs and pods while a job runs: each has one reason, one payer,
-//! and the card comes back. Each case has a node of its own, chosen by its card.
+//! and the card comes back. Each case has a node to itself, chosen by its card.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_tests::{
     jobs::{self, Job},
@@ -12,21 +14,32 @@ use serde_json::{Value, json};
 use crate::LIMIT;
 
 /// A node, and the job that only it can run.
-#[derive(Clone, Copy)]
 struct Place {
     node: &'static str,
     gpu: &'static str,
+    turn: Mutex<()>,
 }
 
-const FIRST: Place = Place { node: "node-2", gpu: "gpu: {cards: [rtx3090]}" };
-const SECOND: Place = Place { node: "node-3", gpu: "gpu: {cards: [a100-pcie-40]}" };
-const THIRD: Place = Place { node: "node-4", gpu: "gpu: {cards: [a100-sxm4-40]}" };
-const FOURTH: Place = Place { node: "node-5", gpu: "gpu: {cards: [a100-pcie-80]}" };
+impl Place {
+    const fn new(node: &'static str, gpu: &'static str) -> Self {
+        Self { node, gpu, turn: Mutex::new(()) }
+    }
+
+    /// Waits for the cases that have it now.
+    fn alone(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+static FIRST: Place = Place::new("node-2", "gpu: {cards: [rtx3090]}");
+static SECOND: Place = Place::new("node-3", "gpu: {cards: [a100-pcie-40]}");
+static THIRD: Place = Place::new("node-4", "gpu: {cards: [a100-sxm4-40]}");
+static FOURTH: Place = Place::new("node-5", "gpu: {cards: [a100-pcie-80]}");
 
 const FOR_EVER: &str = "command: [sleep, infinity]";
 
 /// A job that runs there, and its namespace.
-fn running(stage: &Stage, namespace: &str, place: Place, program: &str) -> String {
+fn running(stage: &Stage, namespace: &str, place: &Place, program: &str) -> String {
     let namespace = jobs::namespace(stage, namespace);
     Job::named("train")
         .on(place.gpu)
@@ -60,7 +73,7 @@ fn pass(seconds: i64) {
 
 /// The kubelet is away until its node counts as silent, and comes back before it counts as lost.
 pub(crate) fn a_minute_without_kubelet(stage: &Stage) {
-    let namespace = running(stage, "kubelet", FIRST, "command: [sleep, \"90\"]");
+    let namespace = running(stage, "kubelet", &FIRST, "command: [sleep, \"90\"]");
     let hanging = stage.playground.hang_kubelet(FIRST.node).unwrap();
     let message = jobs::until_ready_is(stage, &namespace, "train", "NodeSilent", LIMIT);
     assert!(message.contains(FIRST.node), "{message}");
@@ -69,32 +82,34 @@ pub(crate) fn a_minute_without_kubelet(stage: &Stage) {
 }
 
 pub(crate) fn a_kubelet_that_never_comes_back(stage: &Stage) {
-    let namespace = running(stage, "silent", SECOND, FOR_EVER);
+    let namespace = running(stage, "silent", &SECOND, FOR_EVER);
     let hanging = stage.playground.hang_kubelet(SECOND.node).unwrap();
     jobs::until_ready_is(stage, &namespace, "train", "NodeLost", LIMIT);
     // One that does comes back to a pod that it has to end.
     drop(hanging);
     ends_as(stage, &namespace, "NodeLost", "Infrastructure");
-    runs_again(stage, "after-silence", SECOND);
+    runs_again(stage, "after-silence", &SECOND);
 }
 
 pub(crate) fn containerd_is_killed(stage: &Stage) {
-    let namespace = running(stage, "containerd", THIRD, "command: [sleep, \"20\"]");
+    let _turn = THIRD.alone();
+    let namespace = running(stage, "containerd", &THIRD, "command: [sleep, \"20\"]");
     stage.playground.kill_containerd(THIRD.node).unwrap();
     succeeds(stage, &namespace, 20);
 }
 
 pub(crate) fn pods_that_are_deleted(stage: &Stage) {
+    let _turn = FOURTH.alone();
     let kubectl = |arguments: &[&str]| stage.playground.kubectl(arguments).unwrap();
-    let namespace = running(stage, "by-hand", FOURTH, FOR_EVER);
+    let namespace = running(stage, "by-hand", &FOURTH, FOR_EVER);
     kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace]);
     ends_as(stage, &namespace, "PodDeleted", "User");
 
-    let namespace = running(stage, "by-force", FOURTH, FOR_EVER);
+    let namespace = running(stage, "by-force", &FOURTH, FOR_EVER);
     kubectl(&["delete", "pod", "train-r0-a1", "-n", &namespace, "--force", "--grace-period=0"]);
     ends_as(stage, &namespace, "PodDeleted", "User");
 
-    let namespace = running(stage, "by-drain", FOURTH, FOR_EVER);
+    let namespace = running(stage, "by-drain", &FOURTH, FOR_EVER);
     kubectl(&["drain", FOURTH.node, "--force", "--ignore-daemonsets", "--delete-emptydir-data"]);
     ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
     kubectl(&["uncordon", FOURTH.node]);
@@ -102,7 +117,7 @@ pub(crate) fn pods_that_are_deleted(stage: &Stage) {
 
 pub(crate) fn a_minute_without_api_server(stage: &Stage) {
     let operator = Operator::start(&stage.playground).unwrap();
-    let namespace = running(stage, "api-server", FIRST, "command: [sleep, \"30\"]");
+    let namespace = running(stage, "api-server", &FIRST, "command: [sleep, \"30\"]");
     let hanging = stage.playground.hang_api_server().unwrap();
     pass(60);
     drop(hanging);
@@ -111,18 +126,17 @@ pub(crate) fn a_minute_without_api_server(stage: &Stage) {
 }
 
 pub(crate) fn a_node_is_deleted(stage: &Stage) {
-    let operator = Operator::start(&stage.playground).unwrap();
-    let namespace = running(stage, "gone", SECOND, FOR_EVER);
-    stage.playground.kubectl(&["delete", "node", SECOND.node]).unwrap();
+    let _turn = THIRD.alone();
+    let namespace = running(stage, "gone", &THIRD, FOR_EVER);
+    stage.playground.kubectl(&["delete", "node", THIRD.node]).unwrap();
     ends_as(stage, &namespace, "PodDisrupted", "Infrastructure");
     // A kubelet that starts registers its node again.
-    stage.playground.kill_kubelet(SECOND.node).unwrap();
-    offers(stage, SECOND.node, "2");
-    runs_again(stage, "after-deletion", SECOND);
-    operator.kill().unwrap();
+    stage.playground.kill_kubelet(THIRD.node).unwrap();
+    offers(stage, THIRD.node, "2");
+    runs_again(stage, "after-deletion", &THIRD);
 }
 
-fn runs_again(stage: &Stage, namespace: &str, place: Place) {
+fn runs_again(stage: &Stage, namespace: &str, place: &Place) {
     let namespace = running(stage, namespace, place, FOR_EVER);
     stage.playground.kubectl(&["delete", "gpujob", "train", "-n", &namespace]).unwrap();
     jobs::ended_as(stage, &namespace, "train", ("HolderDeleted", "User"), LIMIT);
@@ -142,7 +156,7 @@ fn offers(stage: &Stage, node: &str, count: &str) {
 
 /// A sick card leaves what the node offers: it is not leased, and who needs it waits.
 pub(crate) fn a_sick_card(stage: &Stage) {
-    let operator = Operator::start(&stage.playground).unwrap();
+    let _turn = FOURTH.alone();
     stage.playground.scenario(FOURTH.node, &json!({"unhealthy": ["0"]})).unwrap();
     offers(stage, FOURTH.node, "1");
     let namespace = jobs::namespace(stage, "sick-card");
@@ -155,5 +169,4 @@ pub(crate) fn a_sick_card(stage: &Stage) {
     offers(stage, FOURTH.node, "2");
     jobs::until_ready_is(stage, &namespace, "both", "Succeeded", LIMIT);
     jobs::ended_as(stage, &namespace, "both", ("Completed", "User"), LIMIT);
-    operator.kill().unwrap();
 }
