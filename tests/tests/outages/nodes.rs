@@ -59,7 +59,9 @@ fn ends_as(stage: &Stage, namespace: &str, reason: &str, payer: &str) {
 fn succeeds(stage: &Stage, namespace: &str, seconds: i64) {
     jobs::until_ready_is(stage, namespace, "train", "Succeeded", LIMIT);
     let status = jobs::ended_as(stage, namespace, "train", ("Completed", "User"), LIMIT);
-    assert_eq!(jobs::ran_for(&status), seconds, "the kubelet's times count");
+    // The kubelet's times count: whole seconds, and a busy machine takes some of its own.
+    let ran = jobs::ran_for(&status);
+    assert!((seconds..=seconds + 10).contains(&ran), "{ran} s of {seconds} s: {status:?}");
 }
 
 /// Waits in real time: what is waited for is that nothing happens.

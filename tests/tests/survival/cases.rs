@@ -160,7 +160,7 @@ pub(crate) fn killed_at_every_moment(stage: &Stage) {
     for (name, _) in MOMENTS {
         jobs::until_ready_is(stage, &namespace, name, "Succeeded", LIMIT);
         let status = jobs::ended_as(stage, &namespace, name, ("Completed", "User"), LIMIT);
-        assert_eq!(jobs::ran_for(&status), 4, "{name}");
+        assert!((4..=14).contains(&jobs::ran_for(&status)), "{name}: {status:?}");
     }
     assert_eq!(stage.playground.list(&namespace, "pods").unwrap().len(), MOMENTS.len());
     operator.kill().unwrap();
