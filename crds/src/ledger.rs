@@ -175,6 +175,7 @@ pub fn lease_facts(lease: &GpuLease) -> Result<Option<LeaseFacts>, Unreadable> {
         return Err(unreadable(lease, "status.heldAt", ""));
     }
     Ok(Some(LeaseFacts {
+        uid: lease.uid().unwrap_or_default(),
         terms: terms(lease)?,
         holder_uid: lease.spec.holder.uid.clone(),
         state,

@@ -33,6 +33,8 @@ pub const ENVIRONMENT_RUNTIME_SECONDS: &str = "LEASEHOLD_RUNTIME_SECONDS";
 pub const ENVIRONMENT_GRACE_SECONDS: &str = "LEASEHOLD_GRACE_SECONDS";
 /// Environment variable of the program: seconds from taking the card until the stop at most.
 pub const ENVIRONMENT_HELD_SECONDS: &str = "LEASEHOLD_HELD_SECONDS";
+/// Environment variable of the program: the uid of the lease that its pod was made for.
+pub const ENVIRONMENT_LEASE_UID: &str = "LEASEHOLD_LEASE_UID";
 /// Beginning of all environment variables that belong to leasehold.
 pub const ENVIRONMENT_PREFIX: &str = "LEASEHOLD_";
 

@@ -7,6 +7,7 @@ use leasehold_core::{
     lease::{LeaseState, Terms},
     observed::Holder,
     plan::{Command, PodPlan},
+    pod::PodFacts,
     request::Answer,
 };
 use leasehold_crds::{GpuLease, GpuLeaseStatus, GpuRequest, ledger, names, request};
@@ -18,6 +19,7 @@ use crate::{
     error::{Class, Error},
     observe::Seen,
     pod::{build::build, facts::pod_facts},
+    queue::Bell,
 };
 
 /// Carries out commands.
@@ -27,11 +29,13 @@ use crate::{
 /// what has no right to go on.
 pub async fn act(
     context: &Context,
+    bell: &Bell,
     holder: &Holder,
     seen: &Seen,
     commands: &[Command],
 ) -> Result<(), Error> {
-    let mut hand = Hand { context, holder, seen, lease: seen.lease.clone(), reserved_now: false };
+    let mut hand =
+        Hand { context, bell, holder, seen, lease: seen.lease.clone(), reserved_now: false };
     if seen.is_gone() {
         context.refusals.forget(holder);
     }
@@ -50,6 +54,7 @@ pub async fn act(
 
 struct Hand<'a> {
     context: &'a Context,
+    bell: &'a Bell,
     holder: &'a Holder,
     seen: &'a Seen,
     /// The open lease as this pass last saw or wrote it.
@@ -113,7 +118,10 @@ impl Hand<'_> {
 
     /// The pod of a final lease takes no card any more, also when no watch ever saw it.
     fn unclaim(&self, lease: &str) {
-        self.context.supply.unclaim(&(self.holder.namespace.clone(), lease.to_owned()));
+        let supply = &self.context.supply;
+        if supply.unclaim(&(self.holder.namespace.clone(), lease.to_owned())) {
+            self.bell.ring_all(supply.next_in_line());
+        }
     }
 
     async fn reserve(&mut self, terms: &Terms) -> Result<(), Error> {
@@ -155,13 +163,17 @@ impl Hand<'_> {
             let never_had_one = stored
                 .is_some_and(|lease| matches!(ledger::state(&lease), Ok(LeaseState::Reserved)));
             if !never_had_one {
-                self.context.supply.pod_is_gone(&(namespace.clone(), plan.name.clone()));
+                self.unclaim(&plan.name);
                 return Ok(());
             }
         }
-        let pod = build(job, plan, &self.context.settings, &self.context.agent_image);
+        let lease = self.lease.as_ref().filter(|lease| lease.name_any() == plan.name);
+        let Some(uid) = lease.and_then(|lease| lease.uid()) else {
+            return Err(unreadable(&plan.name, "it was not seen"));
+        };
+        let pod = build(job, plan, &uid, &self.context.settings, &self.context.agent_image);
         match self.context.cluster.create_pod(namespace, &pod).await {
-            Err(error) if already_exists(&error) => self.check_pod(plan, error).await,
+            Err(error) if already_exists(&error) => self.check_pod(plan, &uid, error).await,
             Err(error) => Err(self.note_refusal(&plan.name, error)),
             Ok(()) => Ok(()),
         }
@@ -177,15 +189,15 @@ impl Hand<'_> {
     }
 
     /// A pod of this name exists: one of ours is what was wanted, any other one is in the way.
-    async fn check_pod(&self, plan: &PodPlan, error: Error) -> Result<(), Error> {
+    async fn check_pod(&self, plan: &PodPlan, lease_uid: &str, error: Error) -> Result<(), Error> {
         let namespace = &self.holder.namespace;
         let stored = self.context.cluster.read_pod(namespace, &plan.name).await?;
-        let job = self.seen.job.as_ref().and_then(|job| job.uid());
-        let ours = stored.and_then(|pod| pod_facts(&pod)).is_some_and(|pod| pod.owner == job);
-        if ours {
+        let facts = stored.and_then(|pod| pod_facts(&pod));
+        let is_ours = |pod: PodFacts| pod.metered && pod.lease_uid.as_deref() == Some(lease_uid);
+        if facts.is_some_and(is_ours) {
             return Ok(());
         }
-        self.context.supply.pod_is_gone(&(namespace.clone(), plan.name.clone()));
+        self.unclaim(&plan.name);
         let words = format!("a pod {} that leasehold did not make is in the way", plan.name);
         self.context.refusals.note(self.holder, &plan.name, &words);
         Err(error)
@@ -197,13 +209,12 @@ impl Hand<'_> {
         name: &str,
         status: impl FnOnce(&Terms) -> GpuLeaseStatus,
     ) -> Result<(), Error> {
-        let unreadable = |why: String| Error::Unreadable { what: format!("lease {name}"), why };
         let lease = self.lease.clone().filter(|lease| lease.name_any() == name);
-        let lease = lease.ok_or_else(|| unreadable("it was not seen".to_owned()))?;
+        let lease = lease.ok_or_else(|| unreadable(name, "it was not seen"))?;
         if ledger::state(&lease).is_ok_and(LeaseState::is_final) {
             return Ok(());
         }
-        let terms = ledger::terms(&lease).map_err(|why| unreadable(why.to_string()))?;
+        let terms = ledger::terms(&lease).map_err(|why| unreadable(name, &why.to_string()))?;
         let next = GpuLease { status: Some(status(&terms)), ..GpuLease::clone(&lease) };
         self.lease = Some(Arc::new(self.context.cluster.write_lease_status(&next).await?));
         Ok(())
@@ -257,4 +268,8 @@ impl Hand<'_> {
             json!({"uid": uid, "resourceVersion": pod.resource_version(), "finalizers": others});
         self.context.cluster.patch_pod(&self.holder.namespace, name, metadata).await
     }
+}
+
+fn unreadable(lease: &str, why: &str) -> Error {
+    Error::Unreadable { what: format!("lease {lease}"), why: why.to_owned() }
 }

@@ -39,6 +39,13 @@ impl Bell {
         // The queue ends only with the process.
         let _ = self.0.send(holder);
     }
+
+    /// Something concerns all of these holders.
+    pub fn ring_all(&self, holders: Vec<Holder>) {
+        for holder in holders {
+            self.ring(holder);
+        }
+    }
 }
 
 /// The waiting and running passes.

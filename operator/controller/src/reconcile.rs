@@ -9,7 +9,7 @@ use crate::{
     context::Context,
     error::Error,
     observe::observe,
-    queue::Next,
+    queue::{Bell, Next},
     record::{record, tell},
     wake::wake,
 };
@@ -22,7 +22,11 @@ use crate::{
 ///
 /// # Errors
 /// A write or read that failed; the caller looks again later.
-pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, Error> {
+pub async fn reconcile(
+    context: &Arc<Context>,
+    bell: &Bell,
+    holder: &Holder,
+) -> Result<Next, Error> {
     let seen = observe(context, holder).await?;
     let now = context.clock.now();
     let plan = context.supply.plan(holder, seen.created(), |market| {
@@ -35,16 +39,16 @@ pub async fn reconcile(context: &Arc<Context>, holder: &Holder) -> Result<Next, 
     });
     let done = match record(context, &seen, &plan).await {
         Ok(()) => {
-            let done = act(context, holder, &seen, &plan.commands).await;
+            let done = act(context, bell, holder, &seen, &plan.commands).await;
             // The next pass finds the new status and tells nothing: what is recorded is told now.
             tell(context, &seen, &plan).await;
             done
         }
         // A status that cannot be written stops no stop.
-        Err(error) => act(context, holder, &seen, &plan.enforcing()).await.and(Err(error)),
+        Err(error) => act(context, bell, holder, &seen, &plan.enforcing()).await.and(Err(error)),
     };
-    if done.is_err() {
-        context.supply.give_back(holder, &plan);
+    if done.is_err() && context.supply.give_back(holder, &plan) {
+        bell.ring_all(context.supply.next_in_line());
     }
     done.map(|()| wake(&plan, now))
 }

@@ -21,7 +21,7 @@ use crate::{
     context::Context,
     error::{Class, Error, backoff},
     health::causes,
-    queue::{Next, Queue},
+    queue::{Bell, Next, Queue},
     reconcile::reconcile,
     tasks::{TaskEnded, Tasks},
     watches,
@@ -93,7 +93,9 @@ pub async fn run(
         () = synced.all() => tracing::info!("all watches are complete"),
     }
     let failures = Arc::new(Failures::default());
-    let pass = move |holder: Holder| one_pass(context.clone(), failures.clone(), holder).boxed();
+    let pass = move |holder: Holder| {
+        one_pass(context.clone(), bell.clone(), failures.clone(), holder).boxed()
+    };
     tokio::select! {
         cut = queue.run(pass, stop.cancelled()) => {
             for Holder { namespace, name } in cut {
@@ -122,10 +124,15 @@ impl Failures {
     }
 }
 
-async fn one_pass(context: Arc<Context>, failures: Arc<Failures>, holder: Holder) -> Next {
+async fn one_pass(
+    context: Arc<Context>,
+    bell: Bell,
+    failures: Arc<Failures>,
+    holder: Holder,
+) -> Next {
     let begun = Instant::now();
     // A bug that one object brings to light must not keep all others from their cards.
-    let done = AssertUnwindSafe(reconcile(&context, &holder)).catch_unwind().await;
+    let done = AssertUnwindSafe(reconcile(&context, &bell, &holder)).catch_unwind().await;
     let (result, next) = match done {
         Ok(Ok(next)) => {
             failures.after(&holder, false);

@@ -112,23 +112,22 @@ impl Supply {
     }
 
     /// Gives back what a decision took, when it could not be carried out. A pod that exists all the
-    /// same is counted again when it is bound.
-    pub fn give_back(&self, holder: &Holder, plan: &Plan) {
-        let mut inner = self.lock();
-        for command in &plan.commands {
-            if let Command::CreatePod(pod) = command {
-                inner.claimed.remove(&(holder.namespace.clone(), pod.name.clone()));
-                inner.recount();
-            }
-        }
+    /// same is counted again when it is bound. Tells whether cards became free.
+    pub fn give_back(&self, holder: &Holder, plan: &Plan) -> bool {
+        let created = plan.commands.iter().filter_map(|command| match command {
+            Command::CreatePod(pod) => Some((holder.namespace.clone(), pod.name.clone())),
+            _ => None,
+        });
+        created.fold(false, |freed, key| self.unclaim(&key) | freed)
     }
 
-    /// A node as it is now; `None` when it is gone. Tells whether anything changed.
+    /// A node as it is now; `None` when it is gone. Tells whether anything changed. One that had cards
+    /// stays known until it is gone: pods may still be there.
     pub fn node(&self, name: &str, node: Option<&Node>) -> bool {
+        let mut inner = self.lock();
         let facts = node
             .map(NodeFacts::of)
-            .filter(|facts| facts.product.is_some() || facts.allocatable > 0);
-        let mut inner = self.lock();
+            .filter(|facts| facts.has_cards() || inner.nodes.contains_key(name));
         let changed = match facts {
             Some(facts) => inner.nodes.insert(name.to_owned(), facts.clone()) != Some(facts),
             None => inner.nodes.remove(name).is_some(),
@@ -312,6 +311,7 @@ impl Inner {
                 free: facts.allocatable,
                 open: facts.open,
                 emptied: facts.emptied.clone(),
+                taints: facts.taints.clone(),
                 silent_since: facts.silent_since,
                 cpu_millis: facts.cpu_millis,
                 memory_bytes: facts.memory_bytes,

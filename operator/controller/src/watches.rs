@@ -88,7 +88,7 @@ struct Feed {
 
 impl Feed {
     fn ring_next_in_line(&self) {
-        self.context.supply.next_in_line().into_iter().for_each(|holder| self.bell.ring(holder));
+        self.bell.ring_all(self.context.supply.next_in_line());
     }
 
     fn index<K: ResourceExt + 'static>(
@@ -151,7 +151,7 @@ impl Feed {
                 self.context.card_names.seen(card.name_any());
             }
             if prices.apply(event, &self.context) {
-                self.context.jobs.holders().into_iter().for_each(|holder| self.bell.ring(holder));
+                self.bell.ring_all(self.context.jobs.holders());
             }
         }
     }
@@ -184,7 +184,7 @@ impl Feed {
                 self.ring_next_in_line();
                 // Silence, and the end of it, concern those who hold its cards.
                 let holders = touched.map(|node| supply.holders_on(&node));
-                holders.into_iter().flatten().for_each(|holder| self.bell.ring(holder));
+                self.bell.ring_all(holders.unwrap_or_default());
             }
         }
     }

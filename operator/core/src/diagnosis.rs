@@ -95,6 +95,7 @@ const JUDGES: &[fn(&Case<'_>) -> Option<Finding>] = &[
     evicted,
     ceiling,
     refused_by_the_kubelet,
+    changed_while_it_ran,
     out_of_host_memory,
     failed_install,
     agent_says,
@@ -105,10 +106,20 @@ const JUDGES: &[fn(&Case<'_>) -> Option<Finding>] = &[
     exit_code_alone,
 ];
 
+/// What the kubelet says of a pod that has gone beyond limits of its own; all its other words are
+/// about its node (`pkg/kubelet/eviction/helpers.go`).
+const OWN_LIMITS: [&str; 3] = [
+    "exceeded its local ephemeral storage limit",
+    "ephemeral local storage usage exceeds the total limit of containers",
+    "Usage of EmptyDir volume",
+];
+
 fn evicted(case: &Case<'_>) -> Option<Finding> {
     (case.pod.reason.as_deref() == Some("Evicted")).then(|| {
         let words = case.pod.message.as_deref().unwrap_or("no message");
-        Finding::new(Reason::Evicted, format!("node {} evicted the pod: {words}", case.bound.node))
+        let is_own = OWN_LIMITS.iter().any(|limit| words.contains(limit));
+        let reason = if is_own { Reason::StorageLimitExceeded } else { Reason::Evicted };
+        Finding::new(reason, format!("node {} evicted the pod: {words}", case.bound.node))
     })
 }
 
@@ -132,6 +143,26 @@ fn refused_by_the_kubelet(case: &Case<'_>) -> Option<Finding> {
             format!("node {} refused the pod: {reason}: {words}", case.bound.node),
         )
     })
+}
+
+/// A kubelet starts the program of a pod like ours again only when somebody has changed its container
+/// (`computePodActions` in `pkg/kubelet/kuberuntime/kuberuntime_manager.go`). What runs then, and how
+/// it ends, is nothing that the job says.
+pub(crate) fn changed(pod: &PodFacts) -> Option<Finding> {
+    let main = pod.containers.iter().find(|one| one.name == container::MAIN)?;
+    let (name, restarts) = (&pod.name, main.restarts);
+    (restarts > 0).then(|| {
+        let evidence = format!(
+            "somebody changed container {} of pod {name}: it was started again ({restarts} ×)",
+            main.name
+        );
+        Finding::new(Reason::PodChanged, evidence)
+    })
+}
+
+fn changed_while_it_ran(case: &Case<'_>) -> Option<Finding> {
+    let changed = changed(case.pod)?;
+    Some(case.stop.map_or(changed, |stop| stop.finding.clone()))
 }
 
 fn out_of_host_memory(case: &Case<'_>) -> Option<Finding> {
@@ -225,23 +256,28 @@ fn last_words(pod: &PodFacts) -> Option<(&str, &str)> {
 
 /// An eviction that was asked for counts as the cluster's when the node is being emptied:
 /// `kubectl drain` cordons first. Otherwise it is a deletion by another name.
+pub(crate) fn eviction(pod: &PodFacts, bound: &Bound, emptied: Option<&str>) -> Option<Finding> {
+    let words = pod.disrupted.as_ref().filter(|words| words.is_asked_for())?;
+    let node = &bound.node;
+    if let Some(by) = emptied {
+        return Some(Finding::new(Reason::PodDisrupted, format!("node {node} ({by}): {words}")));
+    }
+    let evidence = format!(
+        "pod {} was evicted by a request to the API server ({words}), while node {node} was not \
+         being emptied",
+        pod.name
+    );
+    Some(Finding::new(Reason::PodDeleted, evidence))
+}
+
 fn disrupted(case: &Case<'_>) -> Option<Finding> {
     let words = case.pod.disrupted.as_ref()?;
-    let node = &case.bound.node;
-    match case.emptied {
-        Some(by) if words.is_asked_for() => {
-            Some(Finding::new(Reason::PodDisrupted, format!("node {node} ({by}): {words}")))
-        }
-        None if words.is_asked_for() => (case.holder == HolderPresence::Present).then(|| {
-            let evidence = format!(
-                "pod {} was evicted by a request to the API server ({words}), while node {node} \
-                 was not being emptied",
-                case.pod.name
-            );
-            Finding::new(Reason::PodDeleted, evidence)
-        }),
-        Some(_) | None => Some(Finding::new(Reason::PodDisrupted, format!("node {node}: {words}"))),
-    }
+    let Some(judged) = eviction(case.pod, case.bound, case.emptied) else {
+        let evidence = format!("node {}: {words}", case.bound.node);
+        return Some(Finding::new(Reason::PodDisrupted, evidence));
+    };
+    let is_present = case.holder == HolderPresence::Present;
+    (is_present || judged.reason == Reason::PodDisrupted).then_some(judged)
 }
 
 fn deleted(case: &Case<'_>) -> Option<Finding> {

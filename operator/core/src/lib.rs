@@ -24,3 +24,4 @@ pub mod restore;
 pub mod smi;
 pub mod start_failure;
 pub mod status;
+pub mod taint;

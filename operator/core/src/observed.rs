@@ -14,6 +14,7 @@ use crate::{
     reason::Reason,
     request::Request,
     status::Status,
+    taint::{Taint, Toleration},
 };
 
 /// The object that holds leases.
@@ -102,6 +103,8 @@ pub struct Object {
 /// A lease that is not final.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseFacts {
+    /// Which object of that name.
+    pub uid: String,
     /// What was fixed at the reservation.
     pub terms: Terms,
     /// The uid of the holder's object.
@@ -182,6 +185,13 @@ impl NodeSupply {
         };
         Share { cpu_millis: of(self.cpu_millis), memory_bytes: of(self.memory_bytes) }
     }
+
+    /// By what the node is being emptied of a pod that tolerates these taints, when it is.
+    #[must_use]
+    pub fn emptied_of(&self, tolerations: &[Toleration]) -> Option<String> {
+        let taint = || self.taints.iter().find(|taint| taint.empties(tolerations));
+        self.emptied.clone().or_else(|| taint().map(|taint| format!("tainted {taint}")))
+    }
 }
 
 /// A node with cards of one model.
@@ -197,8 +207,10 @@ pub struct NodeSupply {
     pub free: u32,
     /// Ready and open for new pods.
     pub open: bool,
-    /// By what it is being emptied, when it is: a cordon, a taint, its deletion.
+    /// By what it is being emptied of all pods, when it is: a cordon, its deletion.
     pub emptied: Option<String>,
+    /// Its taints.
+    pub taints: Vec<Taint>,
     /// Since when its kubelet has not reported, when that is so.
     pub silent_since: Option<Timestamp>,
     /// CPU that pods can have, in thousandths of a core.
@@ -231,6 +243,7 @@ mod tests {
             free: 4,
             open: true,
             emptied: None,
+            taints: Vec::new(),
             silent_since: None,
             cpu_millis: 40_000,
             memory_bytes: 400,

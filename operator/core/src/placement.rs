@@ -12,9 +12,9 @@ use crate::{
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Choice<'a> {
     /// This card is free on this node.
-    Place(Chosen),
+    Place(Chosen<'a>),
     /// Nothing fits now; it may later without a change of the specification.
     Wait(Finding),
     /// Nothing can ever fit.
@@ -23,11 +23,11 @@ pub enum Choice {
 
 /// A free card.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct Chosen<'a> {
     /// The card.
-    pub card: Card,
+    pub card: &'a Card,
     /// A node with room; the scheduler may choose another one with the same card.
-    pub node: NodeSupply,
+    pub node: &'a NodeSupply,
     /// What one card costs by the hour; zero when unpriced.
     pub per_hour: Money,
 }
@@ -49,7 +49,7 @@ pub fn acceptable<'a>(desired: &Desired, market: &'a Market) -> Result<Vec<&'a C
 
 /// Chooses the first acceptable card that is priced, paid for by `left` and free.
 #[must_use]
-pub fn choose(desired: &Desired, market: &Market, left: Option<Money>) -> Choice {
+pub fn choose<'a>(desired: &Desired, market: &'a Market, left: Option<Money>) -> Choice<'a> {
     let cards = match acceptable(desired, market) {
         Ok(cards) => cards,
         Err(finding) => return Choice::Refuse(finding),
@@ -65,7 +65,7 @@ pub fn choose(desired: &Desired, market: &Market, left: Option<Money>) -> Choice
     }
     let placed = affordable.iter().find_map(|(card, per_hour)| {
         let node = best_fit(market, card, desired.count.get())?;
-        Some(Chosen { card: (*card).clone(), node: node.clone(), per_hour: *per_hour })
+        Some(Chosen { card, node, per_hour: *per_hour })
     });
     match placed {
         Some(chosen) => Choice::Place(chosen),
@@ -100,7 +100,7 @@ fn offer(
 }
 
 /// Waiting for a price helps, everything else needs a change.
-fn nothing_affordable(offers: Vec<Result<Money, Finding>>) -> Choice {
+fn nothing_affordable(offers: Vec<Result<Money, Finding>>) -> Choice<'static> {
     let mut refusals: Vec<Finding> = offers.into_iter().filter_map(Result::err).collect();
     refusals.sort_by_key(|finding| finding.reason != Reason::Unpriced);
     match refusals.into_iter().next() {
@@ -226,6 +226,7 @@ mod tests {
             free,
             open: true,
             emptied: None,
+            taints: Vec::new(),
             silent_since: None,
             cpu_millis: 40_000,
             memory_bytes: 400,
@@ -253,7 +254,7 @@ mod tests {
 
     fn chosen(choice: Choice) -> (String, String) {
         match choice {
-            Choice::Place(chosen) => (chosen.card.id, chosen.node.name),
+            Choice::Place(chosen) => (chosen.card.id.clone(), chosen.node.name.clone()),
             other @ (Choice::Wait(_) | Choice::Refuse(_)) => panic!("{other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::report::Report;
+use crate::{report::Report, taint::Toleration};
 
 /// Names of the containers that leasehold puts into a pod.
 pub mod container {
@@ -27,8 +27,8 @@ pub struct PodFacts {
     pub name: String,
     /// Which object of that name.
     pub uid: String,
-    /// The uid of the object that owns it; an orphan has none.
-    pub owner: Option<String>,
+    /// The uid of the lease that it was made for, which nobody can change in a pod that exists.
+    pub lease_uid: Option<String>,
     /// It carries the labels by which it is watched.
     pub labelled: bool,
     /// For preconditions.
@@ -37,6 +37,8 @@ pub struct PodFacts {
     pub created_at: Timestamp,
     /// Node and time of its binding.
     pub bound: Option<Bound>,
+    /// Taints that it puts up with.
+    pub tolerations: Vec<Toleration>,
     /// Why the scheduler has not bound it.
     pub scheduler_says: Option<String>,
     /// Somebody asked for its deletion.
@@ -117,6 +119,18 @@ pub struct ContainerFacts {
     pub name: String,
     /// What it does.
     pub state: ContainerState,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// When it had started before it was started again.
+    pub started_before: Option<Timestamp>,
+}
+
+impl ContainerFacts {
+    /// A container that was never started again.
+    #[must_use]
+    pub fn first(name: &str, state: ContainerState) -> Self {
+        Self { name: name.to_owned(), state, restarts: 0, started_before: None }
+    }
 }
 
 /// What a container does.
@@ -165,14 +179,21 @@ impl PodFacts {
             .map(|container| &container.state)
     }
 
-    /// When the program started.
+    /// When the program started, for the first time that is still known.
     #[must_use]
     pub fn running_at(&self) -> Option<Timestamp> {
-        match self.container(container::MAIN)? {
+        let main = self.containers.iter().find(|one| one.name == container::MAIN)?;
+        main.started_before.or(match &main.state {
             ContainerState::Running { started_at } => *started_at,
             ContainerState::Ended(ended) => ended.started_at,
             ContainerState::Waiting { .. } => None,
-        }
+        })
+    }
+
+    /// Whether this container runs now.
+    #[must_use]
+    pub fn is_running(&self, name: &str) -> bool {
+        matches!(self.container(name), Some(ContainerState::Running { .. }))
     }
 
     /// When the last container ended, as far as the kubelet said.
@@ -185,7 +206,7 @@ impl PodFacts {
     #[must_use]
     pub fn has_started(&self) -> bool {
         self.containers.iter().any(|container| match &container.state {
-            ContainerState::Waiting { .. } => false,
+            ContainerState::Waiting { .. } => container.restarts > 0,
             ContainerState::Running { .. } => true,
             ContainerState::Ended(ended) => ended.started_at.is_some(),
         })

@@ -125,6 +125,8 @@ reasons! {
     HolderDeleted => User, "";
     /// Somebody deleted or evicted the pod or told its agent to stop, and leasehold did not.
     PodDeleted => User, "change spec.rerun to run again; use state: Stopped to stop a job";
+    /// Somebody changed a container of the pod while it ran, so that it ran what the job does not say.
+    PodChanged => User, "change the job, together with spec.rerun, and never its pod";
 
     // Ends by the program.
     /// The program ended with an exit code other than 0.
@@ -139,6 +141,8 @@ reasons! {
     CommandKilled => User, "see the signal in the message and the program's last lines in the pod's log";
     /// The kernel killed the program because it used more memory than its limit.
     HostOutOfMemory => User, "raise resources.memory, or use less host memory (fewer loader workers, smaller batches)";
+    /// The pod wrote more to local disk or shared memory than its own limits allow.
+    StorageLimitExceeded => User, "write less to local disk and /dev/shm, or raise the limit named in the message (resources.sharedMemory, a LimitRange of the namespace)";
 
     // Ends of the start.
     /// The program had not started when startupTimeout was over.

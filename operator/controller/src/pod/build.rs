@@ -31,7 +31,13 @@ const SHM_VOLUME: &str = "leasehold-shm";
 
 /// The pod of this plan.
 #[must_use]
-pub fn build(job: &GpuJob, plan: &PodPlan, settings: &Settings, agent_image: &str) -> Pod {
+pub fn build(
+    job: &GpuJob,
+    plan: &PodPlan,
+    lease_uid: &str,
+    settings: &Settings,
+    agent_image: &str,
+) -> Pod {
     let spec = &job.spec;
     let first = [install(spec, settings, agent_image), preflight(spec, plan)];
     let prepare = prepare::prepare(spec, plan, settings);
@@ -53,7 +59,7 @@ pub fn build(job: &GpuJob, plan: &PodPlan, settings: &Settings, agent_image: &st
             image_pull_secrets: pull_secrets(spec),
             volumes: Some(volumes(spec, plan)),
             init_containers: Some(first.into_iter().chain(prepare).collect()),
-            containers: vec![main(spec, plan)],
+            containers: vec![main(spec, plan, lease_uid)],
             ..PodSpec::default()
         }),
         status: None,
@@ -255,7 +261,7 @@ fn preflight(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     }
 }
 
-fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
+fn main(spec: &GpuJobSpec, plan: &PodPlan, lease_uid: &str) -> Container {
     let mut args = vec!["run".to_owned()];
     // Not the container's own field: container runtimes create a missing directory silently.
     args.extend(spec.working_dir.iter().flat_map(|dir| ["--working-dir".to_owned(), dir.clone()]));
@@ -272,6 +278,7 @@ fn main(spec: &GpuJobSpec, plan: &PodPlan) -> Container {
     // The user's variables come last in the list, so that they may use ours: $(LEASEHOLD_CARD).
     let mut env = card_variables(plan);
     env.extend([
+        variable(names::ENVIRONMENT_LEASE_UID, lease_uid),
         variable(names::ENVIRONMENT_RUNTIME_SECONDS, plan.runtime.as_secs().to_string()),
         variable(names::ENVIRONMENT_GRACE_SECONDS, plan.grace.as_secs().to_string()),
         variable("LEASEHOLD_LEASE_DIR", LEASE_DIR),

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use leasehold_core::{
     pod::{Bound, ContainerFacts, ContainerState, Disruption, Ended, Granted, PodFacts, container},
     report::Report,
+    taint::Toleration,
 };
 use leasehold_crds::names;
 
@@ -23,11 +24,12 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
     Some(PodFacts {
         name: pod.name_any(),
         uid: pod.uid()?,
-        owner: pod.owner_references().first().map(|owner| owner.uid.clone()),
+        lease_uid: variable(pod, names::ENVIRONMENT_LEASE_UID).map(str::to_owned),
         labelled: pod.labels().get(names::LABEL_LEASE) == Some(&pod.name_any()),
         resource_version: pod.resource_version().unwrap_or_default(),
         created_at,
         bound: bound(pod, created_at),
+        tolerations: tolerations(pod),
         scheduler_says: scheduled(pod).and_then(|condition| condition.message.clone()),
         deletion_requested: pod.metadata.deletion_timestamp.is_some(),
         metered: pod.finalizers().iter().any(|finalizer| finalizer == names::FINALIZER_METERING),
@@ -50,18 +52,30 @@ pub fn pod_facts(pod: &Pod) -> Option<PodFacts> {
     })
 }
 
-/// From the program's environment, which nobody can change once the pod exists.
-fn granted(pod: &Pod) -> Option<Granted> {
+/// A variable of the program's environment, which nobody can change once the pod exists.
+fn variable<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     let main = pod.spec.as_ref()?.containers.iter().find(|one| one.name == container::MAIN)?;
-    let seconds = |name: &str| {
-        let variable = main.env.as_ref()?.iter().find(|variable| variable.name == name)?;
-        variable.value.as_ref()?.parse().ok().map(SignedDuration::from_secs)
-    };
+    main.env.as_ref()?.iter().find(|variable| variable.name == name)?.value.as_deref()
+}
+
+fn granted(pod: &Pod) -> Option<Granted> {
+    let seconds = |name: &str| variable(pod, name)?.parse().ok().map(SignedDuration::from_secs);
     Some(Granted {
         runtime: seconds(names::ENVIRONMENT_RUNTIME_SECONDS)?,
         grace: seconds(names::ENVIRONMENT_GRACE_SECONDS)?,
         hold: seconds(names::ENVIRONMENT_HELD_SECONDS),
     })
+}
+
+fn tolerations(pod: &Pod) -> Vec<Toleration> {
+    let all = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+    all.map(|one| Toleration {
+        key: one.key.clone().unwrap_or_default(),
+        operator: one.operator.clone().unwrap_or_default(),
+        value: one.value.clone().unwrap_or_default(),
+        effect: one.effect.clone().unwrap_or_default(),
+    })
+    .collect()
 }
 
 /// Who but the kubelet ends the pod: <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/>.
@@ -127,7 +141,13 @@ fn containers(pod: &Pod) -> Vec<ContainerFacts> {
         .flatten()
         .chain(status.container_statuses.iter().flatten())
         .filter_map(|status| {
-            Some(ContainerFacts { name: status.name.clone(), state: state(status)? })
+            let before = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
+            Some(ContainerFacts {
+                name: status.name.clone(),
+                state: state(status)?,
+                restarts: u32::try_from(status.restart_count).unwrap_or(0),
+                started_before: before.and_then(|ended| known(ended.started_at.as_ref())),
+            })
         })
         .collect();
     facts.sort_by_key(|container| order.iter().position(|name| *name == container.name));

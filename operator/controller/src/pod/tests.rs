@@ -41,7 +41,8 @@ fn plan() -> PodPlan {
 }
 
 fn built(spec: &Value) -> Value {
-    serde_json::to_value(build(&job(spec), &plan(), &Settings::default(), "agent:1")).unwrap()
+    serde_json::to_value(build(&job(spec), &plan(), "lease-1", &Settings::default(), "agent:1"))
+        .unwrap()
 }
 
 fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
@@ -50,7 +51,13 @@ fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
 
 #[test]
 fn limits_are_read_back_from_what_nobody_can_change() {
-    let mut pod = build(&job(&json!({"script": "true"})), &plan(), &Settings::default(), "agent:1");
+    let mut pod = build(
+        &job(&json!({"script": "true"})),
+        &plan(),
+        "lease-1",
+        &Settings::default(),
+        "agent:1",
+    );
     pod.metadata.uid = Some("u2".into());
     pod.metadata.creation_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
@@ -59,13 +66,20 @@ fn limits_are_read_back_from_what_nobody_can_change() {
     assert_eq!(facts.granted.runtime, plan().runtime);
     assert_eq!(facts.granted.grace, plan().grace);
     assert_eq!(facts.ceiling, Some(plan().ceiling));
+    assert_eq!(facts.lease_uid.as_deref(), Some("lease-1"));
     assert_eq!(facts.runtime_told, None);
     assert!(facts.metered);
 }
 
 #[test]
 fn what_a_pod_waits_for_is_read_from_its_conditions() {
-    let mut pod = build(&job(&json!({"script": "true"})), &plan(), &Settings::default(), "agent:1");
+    let mut pod = build(
+        &job(&json!({"script": "true"})),
+        &plan(),
+        "lease-1",
+        &Settings::default(),
+        "agent:1",
+    );
     pod.metadata.uid = Some("u2".into());
     pod.metadata.creation_timestamp =
         serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
@@ -154,7 +168,8 @@ fn an_environment_is_prepared_from_its_files_alone() {
             "script": "true", "workingDir": "/w", "environment": environment,
             "env": [{"name": "TOKEN", "value": "t"}],
         }));
-        let pod = serde_json::to_value(build(&job, &plan(), &settings, "agent:1")).unwrap();
+        let pod =
+            serde_json::to_value(build(&job, &plan(), "lease-1", &settings, "agent:1")).unwrap();
         let names = at(&pod, "/spec/initContainers").as_array().unwrap();
         let names: Vec<_> = names.iter().map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["agent-install", "preflight", "prepare"]);

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::core::v1::{Container, Node, Pod, Taint},
+    api::core::v1::{Container, Node, Pod},
     apimachinery::pkg::api::resource::Quantity,
 };
 use kube::ResourceExt;
+use leasehold_core::taint::Taint;
 use leasehold_crds::quantity;
 
 use super::GPU_RESOURCE;
@@ -27,12 +28,17 @@ pub(super) struct NodeFacts {
     pub(super) allocatable: u32,
     pub(super) open: bool,
     pub(super) emptied: Option<String>,
+    pub(super) taints: Vec<Taint>,
     pub(super) silent_since: Option<Timestamp>,
     pub(super) cpu_millis: i64,
     pub(super) memory_bytes: i64,
 }
 
 impl NodeFacts {
+    pub(super) fn has_cards(&self) -> bool {
+        self.product.is_some() || self.allocatable > 0
+    }
+
     pub(super) fn of(node: &Node) -> Self {
         let labels = node.labels();
         let shared = labels
@@ -59,6 +65,7 @@ impl NodeFacts {
                 .and_then(|units| u32::try_from(units).ok())
                 .unwrap_or(0),
             emptied: emptied(node),
+            taints: taints(node),
             open: is_ready && !cordoned && node.metadata.deletion_timestamp.is_none(),
             silent_since,
             cpu_millis: amount("cpu").and_then(quantity::millis).unwrap_or(0),
@@ -67,23 +74,22 @@ impl NodeFacts {
     }
 }
 
-/// By what the node is being emptied: its deletion, a cordon, or a taint that a pod of ours does
-/// not tolerate, so that it can only have come after the pod.
+/// By what the node is being emptied of all pods: its deletion or a cordon.
 fn emptied(node: &Node) -> Option<String> {
     if node.metadata.deletion_timestamp.is_some() {
         return Some("being deleted".to_owned());
     }
-    let spec = node.spec.as_ref()?;
-    if spec.unschedulable == Some(true) {
-        return Some("cordoned".to_owned());
-    }
-    let tolerated = |taint: &Taint| {
-        let effect = taint.effect.as_str();
-        !matches!(effect, "NoSchedule" | "NoExecute")
-            || (taint.key == GPU_RESOURCE && effect == "NoSchedule")
-    };
-    let taint = spec.taints.iter().flatten().find(|taint| !tolerated(taint))?;
-    Some(format!("tainted {}:{}", taint.key, taint.effect))
+    node.spec.as_ref()?.unschedulable?.then(|| "cordoned".to_owned())
+}
+
+fn taints(node: &Node) -> Vec<Taint> {
+    let all = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    all.map(|taint| Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone().unwrap_or_default(),
+        effect: taint.effect.clone(),
+    })
+    .collect()
 }
 
 pub(super) fn has_ended(pod: &Pod) -> bool {
@@ -121,25 +127,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_emptied_by_a_cordon_a_foreign_taint_or_its_deletion() {
-        let emptied = |metadata: Value, spec: Value| {
+    fn a_node_is_emptied_by_a_cordon_or_its_deletion_and_its_taints_are_read() {
+        let facts = |metadata: Value, spec: Value| {
             let node = json!({"metadata": metadata, "spec": spec});
-            NodeFacts::of(&serde_json::from_value(node).unwrap()).emptied
+            NodeFacts::of(&serde_json::from_value(node).unwrap())
         };
         let named = || json!({"name": "a"});
-        let tainted = |key: &str, effect: &str| {
-            emptied(named(), json!({"taints": [{"key": key, "effect": effect}]}))
-        };
-        assert_eq!(emptied(named(), json!({})), None);
-        assert_eq!(emptied(named(), json!({"unschedulable": true})).unwrap(), "cordoned");
+        assert_eq!(facts(named(), json!({})).emptied, None);
+        let cordoned = facts(named(), json!({"unschedulable": true}));
+        assert_eq!(cordoned.emptied.unwrap(), "cordoned");
         let deletion = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
-        assert_eq!(emptied(deletion, json!({})).unwrap(), "being deleted");
-        assert_eq!(tainted("nvidia.com/gpu", "NoSchedule"), None);
-        assert_eq!(tainted("team", "PreferNoSchedule"), None);
-        assert_eq!(
-            tainted("nvidia.com/gpu", "NoExecute").unwrap(),
-            "tainted nvidia.com/gpu:NoExecute"
-        );
-        assert_eq!(tainted("repair", "NoSchedule").unwrap(), "tainted repair:NoSchedule");
+        assert_eq!(facts(deletion, json!({})).emptied.unwrap(), "being deleted");
+        let marked = json!({"taints": [{"key": "pool", "value": "ml", "effect": "NoSchedule"}]});
+        let tainted = facts(named(), marked);
+        assert_eq!((tainted.emptied, tainted.taints[0].value.as_str()), (None, "ml"));
+        assert_eq!(tainted.taints[0].to_string(), "pool:NoSchedule");
     }
 }

@@ -110,8 +110,32 @@ fn a_chosen_card_is_taken_until_its_pod_has_ended() {
 fn what_was_not_created_is_given_back() {
     let supply = supply(4);
     let plan = supply.plan(&holder("train"), 0, |_| creating("train-r0-a1", 2));
-    supply.give_back(&holder("train"), &plan);
+    supply.plan(&holder("waits"), 0, |_| waiting(4, "rtx4090"));
+    assert!(supply.next_in_line().is_empty());
+    assert!(supply.give_back(&holder("train"), &plan));
     assert_eq!(free(&supply), 4);
+    assert_eq!(supply.next_in_line(), [holder("waits")]);
+    assert!(!supply.give_back(&holder("train"), &plan));
+}
+
+#[test]
+fn a_node_that_had_cards_is_known_until_it_is_gone() {
+    let supply = supply(4);
+    let mut without = node("a", 0);
+    without.metadata.labels = None;
+    supply.node("a", Some(&without));
+    supply.node("never-had-one", Some(&without));
+    let known = |supply: &Supply| {
+        let mut names = Vec::new();
+        supply.plan(&holder("train"), 0, |market| {
+            names.extend(market.nodes.iter().map(|node| node.name.clone()));
+            Plan { status: None, commands: Vec::new(), notices: Vec::new(), wake: Wake::OnChange }
+        });
+        names
+    };
+    assert_eq!(known(&supply), ["a"]);
+    supply.node("a", None);
+    assert!(known(&supply).is_empty());
 }
 
 #[test]

@@ -24,8 +24,7 @@ pub(super) fn go_on(
     now: Timestamp,
 ) {
     let run = Run::of(draft, desired, seen, lease);
-    let pod = seen.pods.iter().find(|pod| is_of(pod, lease));
-    match pod.map(|pod| (pod, pod.bound.as_ref())) {
+    match pod_of(seen, lease).map(|pod| (pod, pod.bound.as_ref())) {
         None => without_pod(draft, &run, seen, now),
         Some((pod, None)) => unbound(draft, &run, pod, now),
         Some((pod, Some(bound))) => held::go_on(draft, &run, pod, bound, now),
@@ -34,8 +33,7 @@ pub(super) fn go_on(
 
 /// The lease's own pod: a pod of that name can be anybody's.
 fn is_of(pod: &PodFacts, lease: &LeaseFacts) -> bool {
-    let owned = pod.owner.as_ref() == Some(&lease.holder_uid);
-    pod.name == lease.terms.name && (owned || lease.pod_uid.as_ref() == Some(&pod.uid))
+    pod.name == lease.terms.name && pod.lease_uid.as_ref() == Some(&lease.uid)
 }
 
 /// The attempt and what still speaks for it.
@@ -87,20 +85,21 @@ impl<'a> Run<'a> {
 }
 
 fn silence(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<(Timestamp, Timestamp)> {
-    let since = node_of(seen, bound(seen, lease)?)?.silent_since?;
+    let since = node_of(seen, pod_of(seen, lease)?.bound.as_ref()?)?.silent_since?;
     Some((since, lease::later(since, seen.node_patience)))
 }
 
-/// A node that is not in the market any more has no cards left that a pod could hold.
+/// A node that had cards stays in the market until it is deleted.
 fn emptied(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<String> {
-    match node_of(seen, bound(seen, lease)?) {
-        Some(node) => node.emptied.clone(),
-        None => Some("gone, or without cards".to_owned()),
+    let pod = pod_of(seen, lease)?;
+    match node_of(seen, pod.bound.as_ref()?) {
+        Some(node) => node.emptied_of(&pod.tolerations),
+        None => Some("gone".to_owned()),
     }
 }
 
-fn bound<'a>(seen: &'a Observed<'_>, lease: &LeaseFacts) -> Option<&'a Bound> {
-    seen.pods.iter().find(|pod| is_of(pod, lease))?.bound.as_ref()
+fn pod_of<'a>(seen: &'a Observed<'_>, lease: &LeaseFacts) -> Option<&'a PodFacts> {
+    seen.pods.iter().find(|pod| is_of(pod, lease))
 }
 
 fn node_of<'a>(seen: &'a Observed<'_>, bound: &Bound) -> Option<&'a NodeSupply> {

@@ -3,14 +3,16 @@
 
 use jiff::Timestamp;
 
-use super::{AGENT_MARGIN, Draft, STAMP_RESOLUTION, Situation, attempt::Run, close, start};
+use super::{
+    AGENT_MARGIN, Draft, PREFLIGHT_TIMEOUT, STAMP_RESOLUTION, Situation, attempt::Run, close, start,
+};
 use crate::{
     desired::defaults::STARTUP_TIMEOUT,
     diagnosis::{self, Circumstances},
     duration,
     lease::{self, Bounds, Deadline, Held, LeaseState, Stop},
     plan::Command,
-    pod::{Bound, PodFacts, container},
+    pod::{Bound, ContainerState, PodFacts, container},
     reason::{Finding, Payer, Reason},
     start_failure::{Obstacle, obstacle},
     status::LeaseView,
@@ -26,7 +28,9 @@ pub(super) fn go_on(
     draft.status.pause = None;
     draft.status.node = Some(bound.node.clone());
     draft.status.card = Some(run.lease.terms.card.clone());
-    let held = Held { at: bound.at, running_at: pod.running_at() };
+    // The first start counts, whatever becomes of the container.
+    let recorded = run.lease.held.and_then(|held| held.running_at);
+    let held = Held { at: bound.at, running_at: recorded.or_else(|| pod.running_at()) };
     let stop = run.lease.stop.as_ref();
     let emptied = run.emptied.as_deref();
     let circumstances = Circumstances { stop, holder: run.holder, emptied };
@@ -116,6 +120,13 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
             .min(Deadline { at: lease::later(held.at, paid), reason: Reason::BudgetExhausted }),
         None => deadline,
     };
+    let deadline = match pod.container(container::PREFLIGHT) {
+        Some(ContainerState::Running { started_at: Some(at) }) => deadline.min(Deadline {
+            at: lease::later(*at, PREFLIGHT_TIMEOUT),
+            reason: Reason::NvidiaSmiTimeout,
+        }),
+        _ => deadline,
+    };
     match pod.held_up().and_then(|(name, word, said)| obstacle(name, word, said)) {
         Some(Obstacle { patience, ends_as, shown_as: _ }) => {
             deadline.min(Deadline { at: lease::later(held.at, patience), reason: ends_as })
@@ -155,14 +166,24 @@ fn due(
     } else {
         lease::later(deadline.at, STAMP_RESOLUTION)
     };
-    if let Some(why) = &run.unwanted {
-        return Some(Stop { finding: why.clone(), at: now });
+    if let Some(finding) = ended_by_others(run, pod, bound) {
+        return Some(Stop { finding, at: now });
     }
     if now < at {
         draft.wake_by(at);
         return None;
     }
     Some(Stop { finding: overdue(pod, bound, deadline), at: now })
+}
+
+/// Why a pod has to end, or ends, whatever its deadline says. An eviction is judged when it is first
+/// seen: by the end of the pod its node may be open again.
+fn ended_by_others(run: &Run<'_>, pod: &PodFacts, bound: &Bound) -> Option<Finding> {
+    let evicted = || {
+        let judged = diagnosis::eviction(pod, bound, run.emptied.as_deref());
+        judged.filter(|_| pod.deletion_requested)
+    };
+    run.unwanted.clone().or_else(|| diagnosis::changed(pod)).or_else(evicted)
 }
 
 /// Why a pod has to end at its deadline: before its program, with what kept it from it.
@@ -199,7 +220,7 @@ fn enforce(draft: &mut Draft, pod: &PodFacts, stop: Option<&Stop>, now: Timestam
         return;
     }
     let Some(stop) = stop else { return };
-    let listening = pod.running_at().is_some() && stop.finding.reason != Reason::HolderDeleted;
+    let listening = pod.is_running(container::MAIN) && stop.finding.reason != Reason::HolderDeleted;
     let patience_ends = lease::later(stop.at, pod.granted.grace.saturating_add(AGENT_MARGIN));
     if !listening || patience_ends <= now {
         draft.commands.push(start::delete(pod));

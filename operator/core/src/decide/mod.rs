@@ -36,6 +36,9 @@ pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 /// program must not lose time for it. The agent, which counts exactly, acts first. Money has no
 /// such allowance: the second would be charged.
 pub const STAMP_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
+/// How long the check of cards may take. The agent gives nvidia-smi 20 s; what takes longer hangs
+/// in the driver, where no kill reaches it, and keeps its container from ending.
+pub const PREFLIGHT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// How long after the end of the grace period the operator waits for the agent before it deletes
 /// the pod.
 pub const AGENT_MARGIN: SignedDuration = SignedDuration::from_secs(20);

@@ -185,7 +185,13 @@ fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) -> Situation {
     Situation::Ended(outcome)
 }
 
-fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market, chosen: &Chosen) {
+fn place(
+    draft: &mut Draft,
+    holder: &Holder,
+    desired: &Desired,
+    market: &Market,
+    chosen: &Chosen<'_>,
+) {
     draft.status.attempt = draft.status.attempt.saturating_add(1);
     let attempt = draft.status.attempt;
     let bounds = draft.bounds(desired);
@@ -225,8 +231,7 @@ fn place(draft: &mut Draft, holder: &Holder, desired: &Desired, market: &Market,
         terms.reserved,
         terms.currency
     );
-    let pod =
-        pod_plan(draft, &terms, market, &chosen.card, Some(&chosen.node), bounds.runtime, left);
+    let pod = pod_plan(draft, &terms, market, chosen.card, Some(chosen.node), bounds.runtime, left);
     draft.commands.push(Command::ReserveLease(terms));
     draft.commands.push(Command::CreatePod(pod));
     draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));

@@ -28,7 +28,8 @@ fn pod() -> PodFacts {
         disrupted: None,
         metered: true,
         stop_told: None,
-        owner: None,
+        lease_uid: None,
+        tolerations: Vec::new(),
         labelled: true,
         runtime_told: None,
         granted: Granted {
@@ -60,7 +61,7 @@ fn container(name: &str, exit_code: i32, word: &str, said: Option<Reason>) -> Co
         message: "words".into(),
         report,
     });
-    ContainerFacts { name: name.into(), state: end }
+    ContainerFacts::first(name, end)
 }
 
 fn with(containers: Vec<ContainerFacts>) -> PodFacts {
@@ -92,6 +93,10 @@ fn each_end_has_its_reason() {
     let mut deleted = main(143, "Error", Some(Reason::PodDeleted));
     deleted.deletion_requested = true;
     let worded = |word: &str, pod| PodFacts { reason: Some(word.into()), ..pod };
+    let own_limit = |words: &str| PodFacts {
+        message: Some(words.into()),
+        ..worded("Evicted", main(137, "Error", None))
+    };
     let preempted =
         PodFacts { disrupted: Some(disrupted_by("PreemptionByScheduler")), ..deleted.clone() };
     let table = [
@@ -107,6 +112,24 @@ fn each_end_has_its_reason() {
         (install(Some(Reason::DiskFull)), None, Reason::DiskFull),
         (install(Some(Reason::GpuLost)), None, Reason::AgentFailed),
         (worded("Evicted", main(137, "Error", None)), None, Reason::Evicted),
+        (
+            own_limit("Usage of EmptyDir volume \"shm\" exceeds the limit \"1Gi\". "),
+            None,
+            Reason::StorageLimitExceeded,
+        ),
+        (
+            own_limit("Container main exceeded its local ephemeral storage limit \"1Gi\". "),
+            None,
+            Reason::StorageLimitExceeded,
+        ),
+        (
+            own_limit(
+                "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
+            ),
+            None,
+            Reason::StorageLimitExceeded,
+        ),
+        (own_limit("The node was low on resource: ephemeral-storage. "), None, Reason::Evicted),
         (worded("DeadlineExceeded", main(137, "Error", None)), None, Reason::CeilingReached),
         (
             worded("DeadlineExceeded", main(137, "Error", None)),
@@ -231,13 +254,9 @@ fn an_eviction_is_free_only_when_its_node_is_emptied() {
 
 #[test]
 fn a_pod_that_the_kubelet_ends_before_any_container_started_is_the_nodes_fault() {
-    let waits = ContainerFacts {
-        name: container::INSTALL.into(),
-        state: ContainerState::Waiting {
-            reason: "ContainerCreating".into(),
-            message: String::new(),
-        },
-    };
+    let state =
+        ContainerState::Waiting { reason: "ContainerCreating".into(), message: String::new() };
+    let waits = ContainerFacts::first(container::INSTALL, state);
     let pod = PodFacts {
         reason: Some("DeadlineExceeded".into()),
         unmet: vec!["PodReadyToStartContainers is False".into()],

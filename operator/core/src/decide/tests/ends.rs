@@ -58,6 +58,116 @@ fn an_eviction_from_a_node_that_is_gone_is_paid_by_nobody() {
 }
 
 #[test]
+fn an_eviction_is_judged_when_it_is_first_seen() {
+    for (at_first, at_the_end, expected) in [
+        (Some("cordoned"), None, Reason::PodDisrupted),
+        (None, Some("cordoned"), Reason::PodDeleted),
+    ] {
+        let mut world = World::with(a_job());
+        world.settle().bind().run().after(300);
+        world.market.nodes[0].emptied = at_first.map(str::to_owned);
+        world.pod().disrupted = Some(evicted());
+        world.pod().deletion_requested = true;
+        world.settle();
+        let stop = world.lease.as_ref().unwrap().stop.clone().unwrap();
+        assert_eq!(stop.finding.reason, expected);
+        assert_eq!(world.pod().stop_told, None, "the kubelet tells the agent");
+        world.market.nodes[0].emptied = at_the_end.map(str::to_owned);
+        world.after(20).exit(143, Reason::PodDeleted);
+        assert_eq!(world.ready(), (Truth::False, expected));
+        assert_eq!(world.closed[0].paid_by, expected.payer());
+    }
+}
+
+#[test]
+fn a_taint_that_the_pod_tolerates_empties_no_node() {
+    let taint = Taint { key: "pool".into(), value: "ml".into(), effect: "NoSchedule".into() };
+    let tolerated = Toleration {
+        key: "pool".into(),
+        operator: "Exists".into(),
+        value: String::new(),
+        effect: String::new(),
+    };
+    for (tolerations, expected) in
+        [(vec![tolerated], Reason::PodDeleted), (Vec::new(), Reason::PodDisrupted)]
+    {
+        let mut world = World::with(a_job());
+        world.settle().bind().run().after(300);
+        world.market.nodes[0].taints = vec![taint.clone()];
+        world.pod().tolerations = tolerations;
+        world.pod().disrupted = Some(evicted());
+        world.pod().deletion_requested = true;
+        world.exit(143, Reason::PodDeleted);
+        assert_eq!(world.ready(), (Truth::False, expected));
+    }
+}
+
+/// The program's container is started again, as a kubelet does when its image was changed.
+fn change(world: &mut World, state: ContainerState) {
+    let started_before = world.pod().running_at();
+    let changed = ContainerFacts {
+        restarts: 1,
+        started_before,
+        ..ContainerFacts::first(container::MAIN, state)
+    };
+    world.pod().containers = vec![changed];
+}
+
+#[test]
+fn a_program_whose_container_was_changed_is_stopped_and_paid_from_its_first_start_on() {
+    let waiting = |reason: &str| ContainerState::Waiting {
+        reason: reason.into(),
+        message: "unresolvable CDI devices".into(),
+    };
+    let again = Timestamp::from_second(301).ok();
+    for (state, has_agent) in [
+        (ContainerState::Running { started_at: again }, true),
+        (waiting("ErrImagePull"), false),
+        (waiting("CreateContainerError"), false),
+    ] {
+        let mut world = World::with(a_job());
+        world.settle().bind().run().after(300);
+        change(&mut world, state);
+        world.settle();
+        assert_eq!(world.lease.as_ref().unwrap().held.unwrap().running_at.unwrap().as_second(), 0);
+        assert_eq!(world.pod().deletion_requested, !has_agent);
+        if has_agent {
+            assert_eq!(world.stop(), Some(Reason::PodChanged));
+        }
+        world.after(5).exit(143, Reason::PodChanged);
+        assert_eq!((world.closed[0].paid_by, world.ready().1), (Payer::User, Reason::PodChanged));
+        assert_eq!(world.closed[0].bill.billed_seconds, 305);
+    }
+}
+
+#[test]
+fn a_changed_container_that_ended_unseen_makes_no_held_hour_free() {
+    let failed = |started_at, reason: &str, report: Option<Reason>| Ended {
+        started_at,
+        finished_at: Timestamp::from_second(302).ok(),
+        exit_code: 128,
+        reason: reason.into(),
+        message: "unresolvable CDI devices".into(),
+        report: report.map(|reason| Report { reason: Some(reason), ..Report::new(Stage::Run) }),
+    };
+    let again = Timestamp::from_second(301).ok();
+    for ended in [
+        failed(None, "StartError", None),
+        failed(again, "Error", Some(Reason::AgentFailed)),
+        failed(again, "OOMKilled", None),
+    ] {
+        let mut world = World::with(a_job());
+        world.settle().bind().run().after(302);
+        change(&mut world, ContainerState::Ended(ended));
+        world.pod().is_over = true;
+        world.settle();
+        assert_eq!(world.ready(), (Truth::False, Reason::PodChanged));
+        assert_eq!(world.closed[0].bill.billed_seconds, 302);
+        assert!(world.message().contains("somebody changed container main"));
+    }
+}
+
+#[test]
 fn a_program_that_claims_a_fault_of_its_node_pays_for_its_time() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(300).exit(1, Reason::GpuLost);
@@ -93,7 +203,7 @@ fn a_pod_is_deleted_for_a_sidecar_but_not_for_a_kubelet_that_takes_its_time() {
     world.settle();
     assert!(!world.pod().deletion_requested);
     let sidecar = ContainerState::Running { started_at: None };
-    world.pod().containers.insert(0, ContainerFacts { name: "proxy".into(), state: sidecar });
+    world.pod().containers.insert(0, ContainerFacts::first("proxy", sidecar));
     world.settle();
     assert!(world.pod().deletion_requested);
 }

@@ -26,6 +26,7 @@ use crate::{
     report::{Report, Stage},
     request::{Action, Request},
     status::Status,
+    taint::{Taint, Toleration},
 };
 
 fn seconds(count: i64) -> SignedDuration {
@@ -75,6 +76,7 @@ impl World {
             free: 4,
             open: true,
             emptied: None,
+            taints: Vec::new(),
             silent_since: None,
             cpu_millis: 16_000,
             memory_bytes: 1 << 34,
@@ -159,6 +161,7 @@ impl World {
             Command::ReserveLease(terms) => {
                 assert!(self.lease.is_none(), "a second open lease");
                 self.lease = Some(LeaseFacts {
+                    uid: format!("uid-of-lease-{}", terms.name),
                     terms: terms.clone(),
                     holder_uid: "u1".into(),
                     state: LeaseState::Reserved,
@@ -181,7 +184,8 @@ impl World {
                     deletion_requested: false,
                     metered: true,
                     stop_told: None,
-                    owner: Some("u1".into()),
+                    lease_uid: self.lease.as_ref().map(|lease| lease.uid.clone()),
+                    tolerations: Vec::new(),
                     labelled: true,
                     runtime_told: Some(plan.runtime),
                     granted: Granted { runtime: plan.runtime, grace: plan.grace, hold: plan.hold },
@@ -264,10 +268,8 @@ impl World {
 
     fn run(&mut self) -> &mut Self {
         let started_at = Some(self.at());
-        self.pod().containers = vec![ContainerFacts {
-            name: container::MAIN.into(),
-            state: ContainerState::Running { started_at },
-        }];
+        let state = ContainerState::Running { started_at };
+        self.pod().containers = vec![ContainerFacts::first(container::MAIN, state)];
         self.settle()
     }
 
@@ -288,8 +290,7 @@ impl World {
                 ..Report::new(stage)
             }),
         };
-        pod.containers =
-            vec![ContainerFacts { name: name.into(), state: ContainerState::Ended(ended) }];
+        pod.containers = vec![ContainerFacts::first(name, ContainerState::Ended(ended))];
         pod.is_over = true;
         self.settle();
         self.collect();

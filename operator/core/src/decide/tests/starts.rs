@@ -6,7 +6,7 @@ impl World {
     /// A container waits, in the kubelet's words.
     fn hold_up(&mut self, name: &str, word: &str, said: &str) -> &mut Self {
         let state = ContainerState::Waiting { reason: word.into(), message: said.into() };
-        self.pod().containers = vec![ContainerFacts { name: name.into(), state }];
+        self.pod().containers = vec![ContainerFacts::first(name, state)];
         self.settle()
     }
 
@@ -22,8 +22,7 @@ impl World {
             report: None,
         };
         let pod = self.pod();
-        pod.containers =
-            vec![ContainerFacts { name: name.into(), state: ContainerState::Ended(ended) }];
+        pod.containers = vec![ContainerFacts::first(name, ContainerState::Ended(ended))];
         pod.is_over = true;
         self.settle()
     }
@@ -143,7 +142,7 @@ fn a_start_that_takes_too_long_says_what_was_seen_last() {
         report: Some(Report { evidence: "agent copied".into(), ..Report::new(Stage::Install) }),
     };
     let state = ContainerState::Ended(ended);
-    world.pod().containers.insert(0, ContainerFacts { name: container::INSTALL.into(), state });
+    world.pod().containers.insert(0, ContainerFacts::first(container::INSTALL, state));
     world.after(1_801).settle();
     world.pod().is_over = true;
     world.settle();
@@ -181,14 +180,28 @@ fn a_start_that_takes_too_long_ends() {
     let mut world = World::with(a_job());
     world.settle().bind();
     let started_at = Some(world.at());
-    world.pod().containers = vec![ContainerFacts {
-        name: container::PREFLIGHT.into(),
-        state: ContainerState::Running { started_at },
-    }];
+    let state = ContainerState::Running { started_at };
+    world.pod().containers = vec![ContainerFacts::first(container::PREPARE, state)];
     world.after(1_801).settle();
     assert!(world.pod().deletion_requested);
     world.vanish_from_node();
     assert_eq!(world.ready(), (Truth::False, Reason::StartupTimeout));
-    assert!(world.message().contains("container preflight has been at work since"));
+    assert!(world.message().contains("container prepare has been at work since"));
     assert_eq!(world.closed[0].paid_by, Payer::User);
+}
+
+#[test]
+fn a_check_of_cards_that_hangs_in_the_driver_holds_them_for_minutes_and_costs_nothing() {
+    let mut world = World::with(a_job());
+    world.settle().bind().after(60);
+    let started_at = Some(world.at());
+    let state = ContainerState::Running { started_at };
+    world.pod().containers = vec![ContainerFacts::first(container::PREFLIGHT, state)];
+    world.settle().after(300).settle();
+    assert!(!world.pod().deletion_requested);
+    world.after(1).settle();
+    assert!(world.pod().deletion_requested);
+    world.vanish_from_node();
+    assert_eq!(world.bill(), (Payer::Infrastructure, 0, Reason::NvidiaSmiTimeout));
+    world.says(&["node-1", "container preflight has been at work since"]);
 }

@@ -159,7 +159,7 @@ fn a_pod_of_our_name_that_is_not_ours_is_not_taken_for_ours() {
     let mut world = World::with(a_job());
     let plan = world.plan();
     world.apply(&plan, usize::MAX);
-    world.pod().owner = None;
+    world.pod().lease_uid = Some("another".into());
     let plan = world.plan();
     assert!(plan.commands.iter().any(|command| matches!(command, Command::CreatePod(_))));
 }
