@@ -4,13 +4,13 @@
 //! The built-in cards are `data/cards.csv`; `GpuCard` objects add to them or override them.
 //! [`crate::placement`] resolves names with it, the controller identifies nodes with it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde::Deserialize;
 
 /// The table of built-in cards: NVIDIA's supported-GPU lists, `nvidia-smi` logs and public card
 /// databases; the columns are described in `data/README.md`.
-const BUILT_IN: &str = include_str!("../data/cards.csv");
+const TABLE: &str = include_str!("../data/cards.csv");
 
 /// How far two memory sizes of one card may differ: ECC on a GDDR card costs 6.25 %, a T4 on an
 /// old driver reads 8.0 % low.
@@ -143,27 +143,31 @@ struct Row {
     uncertain_fields: String,
 }
 
+impl Row {
+    fn card(self) -> Card {
+        let is_guessed =
+            self.uncertain_fields.split(';').any(|field| field == "memory_mib_nvidia_smi");
+        Card {
+            id: self.id,
+            products: vec![self.nvidia_smi_name],
+            aliases: self.aliases.split(';').map(str::to_owned).collect(),
+            memory_gib: self.memory_gib_nominal,
+            memory_mib: self.memory_mib_nvidia_smi.filter(|_| !is_guessed),
+        }
+    }
+}
+
 impl Catalog {
     /// The built-in cards, in the order of the table, which is the order of preference within a
     /// family.
     #[must_use]
     pub fn built_in() -> Self {
-        let cards = csv::Reader::from_reader(BUILT_IN.as_bytes())
-            .into_deserialize()
-            .filter_map(Result::ok)
-            .map(|row: Row| {
-                let guessed =
-                    row.uncertain_fields.split(';').any(|field| field == "memory_mib_nvidia_smi");
-                Card {
-                    id: row.id,
-                    products: vec![row.nvidia_smi_name],
-                    aliases: row.aliases.split(';').map(str::to_owned).collect(),
-                    memory_gib: row.memory_gib_nominal,
-                    memory_mib: row.memory_mib_nvidia_smi.filter(|_| !guessed),
-                }
-            })
-            .collect();
-        Self { cards }
+        // Read once: it is asked for again and again.
+        static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
+            let rows = csv::Reader::from_reader(TABLE.as_bytes()).into_deserialize();
+            Catalog { cards: rows.filter_map(Result::ok).map(Row::card).collect() }
+        });
+        BUILT_IN.clone()
     }
 
     /// The catalog with one more card, or with more names for a known one.
@@ -291,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_whole_table_is_read() {
-        let lines = BUILT_IN.lines().count() - 1;
+        let lines = TABLE.lines().count() - 1;
         assert_eq!(Catalog::built_in().iter().count(), lines);
     }
 
@@ -364,7 +368,7 @@ mod tests {
             catalog.card("rtx4090d").unwrap().product_labels(),
             ["NVIDIA-GeForce-RTX-4090-D", "GeForce-RTX-4090-D"]
         );
-        let from_table: Vec<(String, String)> = csv::Reader::from_reader(BUILT_IN.as_bytes())
+        let from_table: Vec<(String, String)> = csv::Reader::from_reader(TABLE.as_bytes())
             .into_records()
             .map(|row| row.map(|row| (row[1].to_owned(), row[2].to_owned())).unwrap())
             .collect();
