@@ -47,9 +47,11 @@ fn main() -> ExitCode {
             deletion::of_a_job_that_is_released,
         ),
         ("a_deleted_job_that_holds_nothing_leaves_no_bill", deletion::of_a_job_that_holds_nothing),
+        ("a_waiting_job_is_deleted_without_a_trace", deletion::of_a_job_that_waits),
+        ("a_job_that_cannot_be_bound_is_deleted_for_nothing", deletion::of_a_job_that_is_unbound),
+        ("a_run_that_is_over_is_not_started_again", deletion::of_a_job_that_has_ended),
         ("a_deleted_namespace_pays_and_gives_its_card_back", deletion::of_the_namespace),
         ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
-        ("a_card_changes_while_a_program_watches_it", watching::a_card_that_changes),
     ];
     // Each has a playground of its own beside.
     let alone: &[Test] = &[
