@@ -12,6 +12,7 @@ mod deletion;
 mod environments;
 mod in_cluster;
 mod leftovers;
+mod policies;
 mod programs;
 mod watching;
 
