@@ -9,6 +9,7 @@
 
 mod crowds;
 mod deletion;
+mod disks;
 mod environments;
 mod in_cluster;
 mod leftovers;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
         ("reports_that_are_cut_keep_their_reason", crowds::reports_that_are_cut),
         ("a_program_on_a_full_disk_fails_and_says_so", programs::full_disk),
+        ("a_full_disk_before_the_program_costs_nothing", disks::full_before_the_program),
         ("a_deleted_job_gives_its_card_back", deletion::of_a_running_job),
         ("a_job_deleted_while_it_prepares_gives_its_card_back", deletion::of_a_job_that_prepares),
         (
