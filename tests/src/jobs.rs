@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use leasehold_core::money::Money;
 use leasehold_crds::{GpuJob, GpuLease, GpuLeaseStatus};
+use serde_json::Value;
 
 use crate::{suite::Stage, waiting::wait_for};
 
@@ -184,8 +185,14 @@ pub fn check_bill(lease: &GpuLease) -> Result<(), String> {
     if Some(charged) != cost_by_hand(lease, billed) {
         return Err(wrong("the charge is not the cost of the billed time"));
     }
-    let ordered =
-        ["MaxRuntimeReached", "BudgetExhausted", "Stopped", "HolderDeleted", "PodDeleted"];
+    let ordered = [
+        "MaxRuntimeReached",
+        "BudgetExhausted",
+        "Stopped",
+        "HolderDeleted",
+        "PodDeleted",
+        "PodChanged",
+    ];
     let reason = status.released_because.as_deref().unwrap_or_default();
     if billed == seconds || (billed < seconds && ordered.contains(&reason)) {
         Ok(())
@@ -238,10 +245,30 @@ pub fn ended_as(
 #[expect(clippy::expect_used, reason = "this is how a test fails")]
 fn leases_of(stage: &Stage, namespace: &str, job: &str) -> Vec<String> {
     let leases = stage.playground.list(namespace, "gpuleases").expect("leases can be listed");
-    let text = |lease: &serde_json::Value, path| lease.pointer(path)?.as_str().map(str::to_owned);
+    let text = |lease: &Value, path| lease.pointer(path)?.as_str().map(str::to_owned);
     let own =
         leases.iter().filter(|lease| text(lease, "/spec/holder/name").as_deref() == Some(job));
     own.filter_map(|lease| text(lease, "/metadata/name")).collect()
+}
+
+/// How many pods the operator has made in a namespace, by the audit log.
+///
+/// # Panics
+/// When there is no log.
+#[expect(clippy::expect_used, reason = "this is how a test fails")]
+#[must_use]
+pub fn pods_made(stage: &Stage, namespace: &str) -> usize {
+    let log = std::fs::read_to_string(stage.playground.directory().join("audit.log"));
+    let log = log.expect("the API server writes it");
+    let is_of_it = |event: &Value| {
+        let text = |path: &str| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        (text("/verb"), text("/objectRef/resource")) == ("create", "pods")
+            && text("/objectRef/namespace") == namespace
+            && event.pointer("/responseStatus/code").and_then(Value::as_u64) == Some(201)
+    };
+    // The last line may still be being written.
+    let events = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+    events.filter(is_of_it).count()
 }
 
 /// The lease of this name, once it is final.
@@ -268,7 +295,7 @@ pub fn until_no_pod_is_left(stage: &Stage, namespace: &str, limit: Duration) {
 pub fn until_no_pod_runs(stage: &Stage, namespace: &str, limit: Duration) {
     wait_for(&format!("no pod runs in {namespace}"), limit, || {
         let pods = stage.playground.list(namespace, "pods").map_err(|error| error.to_string())?;
-        let phase = |pod: &serde_json::Value| {
+        let phase = |pod: &Value| {
             pod.pointer("/status/phase").and_then(|phase| phase.as_str()).map(str::to_owned)
         };
         let live: Vec<_> = pods

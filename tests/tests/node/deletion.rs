@@ -107,6 +107,57 @@ pub(crate) fn of_a_job_that_holds_nothing(stage: &Stage) {
     }
 }
 
+/// As long as one of the eight cards is held, a job for all of them waits.
+pub(crate) fn of_a_job_that_waits(stage: &Stage) {
+    let holder = Job::named("train").running("command: [sleep, infinity]");
+    let held = job_that_is(stage, "holds-a-card", &holder, "Running");
+    let all = Job::named("train").on("gpu: {cards: [4090], count: 8}");
+    let namespace = job_that_is(stage, "deleted-waiting", &all, "WaitingForCard");
+    delete(stage, &namespace, &[]);
+    assert!(stage.playground.list(&namespace, "gpuleases").unwrap().is_empty());
+    // The card that it waited for comes back, and starts nothing.
+    delete(stage, &held, &[]);
+    is_billed_as(stage, &held, "HolderDeleted");
+    assert_eq!(jobs::pods_made(stage, &namespace), 0);
+}
+
+/// No node has so many CPUs beside its cards: the scheduler leaves the pod where it is.
+pub(crate) fn of_a_job_that_is_unbound(stage: &Stage) {
+    let job = Job::named("train").within("maxRuntime: 20m\nresources: {cpu: 500}");
+    let namespace = job_that_is(stage, "deleted-unbound", &job, "WaitingForScheduler");
+    wait_for("the scheduler cannot place the pod", LIMIT, || {
+        let status = pod(stage, &namespace, "train-r0-a1")?.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter().flatten();
+        let said =
+            conditions.find(|condition| condition.reason.as_deref() == Some("Unschedulable"));
+        said.map(|_| ()).ok_or_else(|| "it has not said so".to_owned())
+    });
+    delete(stage, &namespace, &[]);
+    let lease = jobs::closed_lease(stage, &namespace, "train-r0-a1", LIMIT).status.unwrap();
+    let end = (lease.state.as_str(), lease.released_because.as_deref(), lease.charged.as_deref());
+    assert_eq!(end, ("Void", Some("HolderDeleted"), Some("0.00")), "{lease:?}");
+    assert_eq!((lease.held_at, lease.running_at), (None, None));
+    jobs::until_no_pod_is_left(stage, &namespace, LIMIT);
+    assert_eq!(jobs::pods_made(stage, &namespace), 1);
+}
+
+/// Its end stays in the ledger when it is deleted, and a job that comes back does not run again.
+pub(crate) fn of_a_job_that_has_ended(stage: &Stage) {
+    let job = Job::named("train");
+    let namespace = job_that_is(stage, "deleted-ended", &job, "Succeeded");
+    delete(stage, &namespace, &[]);
+    is_billed_as(stage, &namespace, "Completed");
+    job.apply(stage, &namespace);
+    let message = jobs::until_ready_is(stage, &namespace, "train", "AlreadyRan", LIMIT);
+    let paid = jobs::ended_as(stage, &namespace, "train", ("Completed", "User"), LIMIT);
+    for words in ["train-r0-a1", "Completed", &paid.charged.unwrap(), "What to do"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    delete(stage, &namespace, &[]);
+    is_billed_as(stage, &namespace, "Completed");
+    assert_eq!(jobs::pods_made(stage, &namespace), 1);
+}
+
 /// The bill of a namespace goes with it; the operator's log keeps it.
 pub(crate) fn of_the_namespace(stage: &Stage) {
     let job = Job::named("train").running("command: [sleep, infinity]");

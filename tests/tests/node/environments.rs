@@ -10,7 +10,7 @@ use leasehold_tests::{
 use crate::{LIMIT, programs::log_of};
 
 /// A job that needs these packages.
-fn needing(environment: &str) -> Job<'static> {
+pub(crate) fn needing(environment: &str) -> Job<'static> {
     Job::named("train")
         .running("command: [python, -c, \"import einops; print('einops', einops.__version__)\"]")
         .within(&format!("maxRuntime: 20m\n{environment}"))

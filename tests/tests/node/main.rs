@@ -7,11 +7,14 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
+mod changes;
 mod crowds;
 mod deletion;
+mod disks;
 mod environments;
 mod in_cluster;
 mod leftovers;
+mod policies;
 mod programs;
 mod watching;
 
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
         ("packages_that_cannot_be_restored_are_named", environments::that_cannot_be_restored),
         ("reports_that_are_cut_keep_their_reason", crowds::reports_that_are_cut),
         ("a_program_on_a_full_disk_fails_and_says_so", programs::full_disk),
+        ("a_full_disk_before_the_program_costs_nothing", disks::full_before_the_program),
+        ("an_image_that_is_changed_ends_the_run", changes::of_the_image),
         ("a_deleted_job_gives_its_card_back", deletion::of_a_running_job),
         ("a_job_deleted_while_it_prepares_gives_its_card_back", deletion::of_a_job_that_prepares),
         (
@@ -47,6 +52,9 @@ fn main() -> ExitCode {
             deletion::of_a_job_that_is_released,
         ),
         ("a_deleted_job_that_holds_nothing_leaves_no_bill", deletion::of_a_job_that_holds_nothing),
+        ("a_waiting_job_is_deleted_without_a_trace", deletion::of_a_job_that_waits),
+        ("a_job_that_cannot_be_bound_is_deleted_for_nothing", deletion::of_a_job_that_is_unbound),
+        ("a_run_that_is_over_is_not_started_again", deletion::of_a_job_that_has_ended),
         ("a_deleted_namespace_pays_and_gives_its_card_back", deletion::of_the_namespace),
         ("a_program_that_uses_too_much_memory_is_named", programs::too_much_memory),
         ("a_card_changes_while_a_program_watches_it", watching::a_card_that_changes),

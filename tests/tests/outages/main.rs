@@ -8,6 +8,7 @@
 )]
 
 mod cards;
+mod evictions;
 mod nodes;
 
 use std::{process::ExitCode, time::Duration};
@@ -31,6 +32,11 @@ fn main() -> ExitCode {
         ("a_kubelet_that_never_comes_back_costs_nothing", nodes::a_kubelet_that_never_comes_back),
         ("a_killed_containerd_ends_nothing", nodes::containerd_is_killed),
         ("a_deleted_pod_is_paid_by_who_deleted_it", nodes::pods_that_are_deleted),
+        ("a_bare_eviction_is_paid_by_who_asked_for_it", evictions::from_a_node_that_stays),
+        (
+            "an_eviction_is_judged_when_it_is_seen",
+            evictions::from_a_node_that_is_open_again_by_the_end,
+        ),
         ("a_deleted_node_costs_nothing", nodes::a_node_is_deleted),
         ("a_sick_card_is_not_leased", nodes::a_sick_card),
     ];

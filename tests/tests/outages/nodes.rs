@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use crate::LIMIT;
 
 /// A node, and the job that only it can run.
-struct Place {
-    node: &'static str,
-    gpu: &'static str,
+pub(crate) struct Place {
+    pub(crate) node: &'static str,
+    pub(crate) gpu: &'static str,
     turn: Mutex<()>,
 }
 
@@ -26,7 +26,7 @@ impl Place {
     }
 
     /// Waits for the cases that have it now.
-    fn alone(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn alone(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -34,12 +34,12 @@ impl Place {
 static FIRST: Place = Place::new("node-2", "gpu: {cards: [rtx3090]}");
 static SECOND: Place = Place::new("node-3", "gpu: {cards: [a100-pcie-40]}");
 static THIRD: Place = Place::new("node-4", "gpu: {cards: [a100-sxm4-40]}");
-static FOURTH: Place = Place::new("node-5", "gpu: {cards: [a100-pcie-80]}");
+pub(crate) static FOURTH: Place = Place::new("node-5", "gpu: {cards: [a100-pcie-80]}");
 
-const FOR_EVER: &str = "command: [sleep, infinity]";
+pub(crate) const FOR_EVER: &str = "command: [sleep, infinity]";
 
 /// A job that runs there, and its namespace.
-fn running(stage: &Stage, namespace: &str, place: &Place, program: &str) -> String {
+pub(crate) fn running(stage: &Stage, namespace: &str, place: &Place, program: &str) -> String {
     let namespace = jobs::namespace(stage, namespace);
     Job::named("train")
         .on(place.gpu)
@@ -50,7 +50,7 @@ fn running(stage: &Stage, namespace: &str, place: &Place, program: &str) -> Stri
     namespace
 }
 
-fn ends_as(stage: &Stage, namespace: &str, reason: &str, payer: &str) {
+pub(crate) fn ends_as(stage: &Stage, namespace: &str, reason: &str, payer: &str) {
     jobs::until_ready_is(stage, namespace, "train", reason, LIMIT);
     jobs::ended_as(stage, namespace, "train", (reason, payer), LIMIT);
 }

@@ -10,7 +10,6 @@ use leasehold_tests::{
     suite::Stage,
     waiting::wait_for,
 };
-use serde_json::Value;
 
 use crate::LIMIT;
 
@@ -18,8 +17,11 @@ use crate::LIMIT;
 const LATENESS_SECONDS: i64 = 5;
 const GRACE_SECONDS: i64 = 4;
 
+/// The pod of the first attempt, and its lease.
+pub(crate) const POD: &str = "train-r0-a1";
+
 fn pod(stage: &Stage, namespace: &str) -> Option<Pod> {
-    stage.playground.get(namespace, "pod", "train-r0-a1").unwrap()
+    stage.playground.get(namespace, "pod", POD).unwrap()
 }
 
 fn deaf(max_runtime: i64) -> Job<'static> {
@@ -29,7 +31,7 @@ fn deaf(max_runtime: i64) -> Job<'static> {
 }
 
 /// When the program started and ended, once the kubelet says that the pod is over.
-fn times_of_the_program(stage: &Stage, namespace: &str) -> (Timestamp, Timestamp) {
+pub(crate) fn times_of_the_program(stage: &Stage, namespace: &str) -> (Timestamp, Timestamp) {
     wait_for("the pod is over", LIMIT, || {
         let pod = pod(stage, namespace).ok_or("no pod")?;
         let status = pod.status.as_ref().ok_or("no status")?;
@@ -106,62 +108,4 @@ pub(crate) fn examples_run_once(stage: &Stage) {
         let reason = if name == "endless" { "MaxRuntimeReached" } else { "Completed" };
         jobs::ended_as(stage, &namespace, name, (reason, "User"), LIMIT);
     }
-}
-
-/// When the operator is killed: the job's name and what is seen of it then.
-type Moment = (&'static str, fn(Seen<'_>) -> bool);
-
-const MOMENTS: &[Moment] = &[
-    ("reserved", |seen| seen.lease("/metadata/uid").is_some()),
-    ("created", |seen| seen.pod("/metadata/uid").is_some()),
-    ("bound", |seen| seen.pod("/spec/nodeName").is_some()),
-    ("started", |seen| seen.pod("/status/containerStatuses/0/state/running").is_some()),
-    ("held", |seen| seen.lease("/status/runningAt").is_some()),
-    ("ended", |seen| seen.pod("/status/containerStatuses/0/state/terminated").is_some()),
-    ("closed", |seen| seen.lease("/status/endedAt").is_some()),
-];
-
-/// Looks at the server.
-#[derive(Clone, Copy)]
-struct Seen<'a> {
-    stage: &'a Stage,
-    namespace: &'a str,
-    name: &'a str,
-}
-
-impl Seen<'_> {
-    fn lease(self, path: &str) -> Option<Value> {
-        self.part("gpulease", path)
-    }
-
-    fn pod(self, path: &str) -> Option<Value> {
-        self.part("pod", path)
-    }
-
-    fn part(self, kind: &str, path: &str) -> Option<Value> {
-        let name = format!("{}-r0-a1", self.name);
-        let object: Option<Value> = self.stage.playground.get(self.namespace, kind, &name).unwrap();
-        object?.pointer(path).cloned()
-    }
-}
-
-pub(crate) fn killed_at_every_moment(stage: &Stage) {
-    let namespace = jobs::namespace(stage, "killed-always");
-    let mut operator = Operator::start(&stage.playground).unwrap();
-    for (name, is_there) in MOMENTS {
-        Job::named(name).running("command: [sleep, '4']").apply(stage, &namespace);
-        let seen = Seen { stage, namespace: &namespace, name };
-        wait_for(&format!("a job is {name}"), LIMIT, || {
-            if is_there(seen) { Ok(()) } else { Err("not yet") }
-        });
-        operator.kill().unwrap();
-        operator = Operator::start(&stage.playground).unwrap();
-    }
-    for (name, _) in MOMENTS {
-        jobs::until_ready_is(stage, &namespace, name, "Succeeded", LIMIT);
-        let status = jobs::ended_as(stage, &namespace, name, ("Completed", "User"), LIMIT);
-        assert!((4..=14).contains(&jobs::ran_for(&status)), "{name}: {status:?}");
-    }
-    assert_eq!(stage.playground.list(&namespace, "pods").unwrap().len(), MOMENTS.len());
-    operator.kill().unwrap();
 }
