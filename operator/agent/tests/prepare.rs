@@ -253,6 +253,37 @@ fn a_full_disk_is_named_whoever_finds_it_full() {
 }
 
 #[test]
+fn neither_the_image_nor_the_agent_has_to_be_writable() {
+    let pod = a_pod();
+    pod.wheel("first", "1.0");
+    let environment = pod.place.path().join("environment");
+    fs::create_dir(&environment).unwrap();
+    let seen = pod
+        .prepares(&[("a.txt", "first\n")])
+        .with("LEASEHOLD_HELD_SECONDS", "3600")
+        .in_a_read_only_container(&[&environment])
+        .ends();
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    let script = "#!/usr/bin/env python3\nimport os, sys\n\
+        print(os.path.dirname(sys.argv[0]), os.path.dirname(os.environ['PIP_CERT']))\n\
+        try: open(os.environ['AGENT'] + '/new', 'w')\nexcept OSError as error: print(error.strerror)\n";
+    let environment = pod.path("environment");
+    for (restored, certificates) in [(environment.as_str(), environment.as_str()), ("", "/dev/shm")]
+    {
+        let agent = pod.installed(&["run", "--script", script]).without("PIP_CERT");
+        let own = agent.own_directory().display().to_string();
+        let seen = agent
+            .with("AGENT", &own)
+            .with("LEASEHOLD_ENVIRONMENT_DIR", restored)
+            .with("LEASEHOLD_CA_BUNDLE", "OURS\n")
+            .in_a_read_only_container(&[Path::new(&environment)])
+            .ends();
+        let expected = format!("/dev/shm {certificates}\nRead-only file system\n");
+        assert_eq!(seen.stdout_text(), expected, "{seen:?}");
+    }
+}
+
+#[test]
 fn a_failure_of_the_agent_has_no_secrets() {
     let pod = a_pod();
     let seen = pod
