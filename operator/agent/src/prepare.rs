@@ -23,6 +23,8 @@
 //!   environment.
 //! - Without certificates of the installation uv trusts those that it was built with, and not the
 //!   image's: many images have outdated ones. `UV_SYSTEM_CERTS=1` in the job changes that.
+//! - No configuration file of uv counts, neither the image's nor one beside the files: nobody would
+//!   know whose an index is that it names. uv's variables do count.
 
 pub mod files;
 pub mod output;
@@ -208,7 +210,8 @@ impl Work<'_> {
             );
             return Ok(Err(Finding::new(Reason::HostOutOfMemory, words).into()));
         }
-        let mut finding = failure::explain(&output.text, requirements, &self.settings.servers);
+        let PrepareSettings { servers, variables, .. } = self.settings;
+        let mut finding = failure::explain(&output.text, requirements, servers, variables);
         if let Some(signal @ Ending::Signal(_)) = ending {
             finding = Finding::new(
                 Reason::RestoreFailed,

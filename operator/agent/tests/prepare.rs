@@ -3,68 +3,15 @@
 
 mod agent;
 mod index;
+mod pod;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
-use agent::{Agent, Seen, file};
-use index::{Answer, Index, wheel};
+use agent::{Agent, file};
+use index::{Answer, Index};
 use leasehold_core::{reason::Reason, report::Stage};
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
-
-/// A pod: an installed agent with uv beside it, and a directory for the environment.
-struct Pod {
-    place: TempDir,
-    uv: String,
-}
-
-fn a_pod() -> Pod {
-    let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("wheels")).unwrap();
-    Pod { place, uv: agent::uv() }
-}
-
-impl Pod {
-    fn path(&self, name: &str) -> String {
-        self.place.path().join(name).display().to_string()
-    }
-
-    fn installed(&self, call: &[&str]) -> Agent {
-        Agent::called(call)
-            .installed_beside(Path::new(&self.uv))
-            .with("LEASEHOLD_ENVIRONMENT_DIR", &self.path("environment"))
-    }
-
-    /// `prepare` of inline files, with the pod's directory of wheels as the only index.
-    fn prepares(&self, files: &[(&str, &str)]) -> Agent {
-        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-        let mut agent = self
-            .installed(&["prepare"])
-            .with("UV_DEFAULT_INDEX", &format!("file://{}", self.path("wheels")))
-            .with("LEASEHOLD_REQUIREMENTS", &names.join("\n"));
-        for (number, (name, text)) in files.iter().enumerate() {
-            agent = agent.with(&format!("LEASEHOLD_FILE_{number}"), &format!("{name}\n{text}"));
-        }
-        agent
-    }
-
-    fn runs(&self, words: &[&str]) -> Seen {
-        self.installed(&[&["run", "--"], words].concat()).ends()
-    }
-
-    fn wheel(&self, name: &str, version: &str) {
-        wheel(&self.place.path().join("wheels"), name, version);
-    }
-}
-
-fn refused(seen: &Seen, reason: Reason, words: &[&str]) {
-    assert_eq!((seen.code, seen.report.reason), (Some(1), Some(reason)), "{seen:?}");
-    assert_eq!(seen.report.stage, Stage::Prepare);
-    for word in words {
-        assert!(seen.report.evidence.contains(word), "{word}: {seen:?}");
-    }
-    assert!(seen.stderr_text().contains(reason.cure()), "{seen:?}");
-}
+use pod::{a_pod, refused};
 
 #[test]
 fn an_environment_is_restored_and_the_program_runs_in_it() {
@@ -188,48 +135,6 @@ fn files_that_cannot_be_restored_are_told_with_their_lines() {
         .with("LEASEHOLD_REQUIREMENTS", "r.txt")
         .with("LEASEHOLD_FILES_DIR", &pod.path("code"));
     refused(&seen.ends(), Reason::EnvironmentFileMissing, &["r.txt", &pod.path("code")]);
-}
-
-#[test]
-fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
-    let pod = a_pod();
-    for (answer, reason, words) in [
-        (Answer::Status("401 Unauthorized"), Reason::IndexRefused, "401"),
-        (Answer::Status("403 Forbidden"), Reason::IndexRefused, "403"),
-        (Answer::Status("404 Not Found"), Reason::PackageNotFound, "a.txt:1"),
-        (Answer::Status("503 Service Unavailable"), Reason::IndexUnreachable, "503"),
-        (Answer::Nothing, Reason::IndexUnreachable, "timed out"),
-    ] {
-        let index = Index::that_answers(answer);
-        let address = index.address("user:s3cret-word@");
-        let seen = pod
-            .prepares(&[("a.txt", &format!("first\n--extra-index-url {address}\n"))])
-            .with("LEASEHOLD_INDEX", &address)
-            .with("UV_DEFAULT_INDEX", &address)
-            .with("UV_HTTP_RETRIES", "1")
-            .with("UV_HTTP_TIMEOUT", "1")
-            .ends();
-        refused(&seen, reason, &[words]);
-        let told = format!("{} {}", seen.stderr_text(), seen.report.evidence);
-        assert!(!told.contains("s3cret"), "{told}");
-    }
-}
-
-#[test]
-fn an_index_that_only_the_job_names_is_paid_by_the_job() {
-    let pod = a_pod();
-    let index = Index::that_answers(Answer::Status("503 Service Unavailable"));
-    let address = index.address("user:s3cret-word@");
-    let line = format!("first\n--extra-index-url {address}\n");
-    for (text, variable) in [
-        (line.as_str(), "NO_VARIABLE"),
-        ("first\n", "UV_EXTRA_INDEX_URL"),
-        ("first\n", "UV_DEFAULT_INDEX"),
-    ] {
-        let prepares =
-            pod.prepares(&[("a.txt", text)]).with("UV_HTTP_RETRIES", "0").with(variable, &address);
-        refused(&prepares.ends(), Reason::OwnIndexUnreachable, &["503"]);
-    }
 }
 
 #[test]
