@@ -190,9 +190,10 @@ impl Work<'_> {
         let mut reporter = Reporter::new(self.log, self.started, &self.state);
         let outcome = self.caller.call(command, Duration::MAX, mask, &mut |line| {
             if let Some(line) = line {
-                notice::pass_on(line);
                 progress.hear(line);
                 output.push(line);
+                // Last, because the log can keep it waiting.
+                notice::pass_on(line);
             }
             reporter.tell(&progress.doing);
         });

@@ -224,6 +224,20 @@ fn a_stop_ends_uv_at_once() {
 }
 
 #[test]
+fn a_jammed_log_does_not_keep_a_restore_from_its_end() {
+    // Nobody reads stderr, and uv prints more than it takes before it fails.
+    const UV: &str = "#!/bin/sh\nfor number in $(seq 10000); do \
+        echo \"line $number of uv, which a pipe has no place for\"; done\n\
+        echo 'error: Failed to write'\necho '  cause: No space left on device (os error 28)'\nexit 2\n";
+    let mut pod = a_pod();
+    pod.uv = file(pod.place.path(), "uv", UV, 0o755);
+    let seen = pod.prepares(&[("a.txt", "first\n")]).unheard().ends();
+    assert_eq!((seen.code, seen.report.reason), (Some(1), Some(Reason::DiskFull)), "{seen:?}");
+    assert!(seen.stderr_text().contains("\nline 1 of uv"), "{seen:?}");
+    assert!(!seen.stderr_text().contains("line 10000 of uv"), "{seen:?}");
+}
+
+#[test]
 fn uv_is_brought_when_asked_for_and_its_absence_is_the_agents_failure() {
     let pod = a_pod();
     let bin = pod.path("bin");
