@@ -2,6 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+/// Where container toolkits put the driver's tools: NVIDIA's own, the device plugin of GKE, WSL.
+const TOOLKIT_PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"];
+
 /// In-pod agent of leasehold: checks the cards, runs the program, ends it on time.
 #[derive(Debug, clap::Parser)]
 #[command(name = "leasehold-agent", version)]
@@ -27,6 +30,9 @@ pub enum Subcommand {
         /// Where device files are.
         #[arg(long, value_name = "DIR", default_value = "/dev", hide = true)]
         devices: PathBuf,
+        /// Where container toolkits put nvidia-smi; looked at before PATH.
+        #[arg(long, value_name = "DIR", default_values = TOOLKIT_PLACES, hide = true)]
+        toolkit: Vec<PathBuf>,
         /// How long nvidia-smi may take; a driver that wakes many sleeping cards needs ten seconds.
         #[arg(long, value_name = "SECONDS", default_value_t = 20)]
         patience: u64,
@@ -55,4 +61,20 @@ pub struct Wish {
     /// The command and its arguments; with --script, the script's arguments.
     #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present = "script")]
     pub command: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[test]
+    fn preflight_looks_where_toolkits_put_the_drivers_tools() {
+        let arguments = Arguments::try_parse_from(["leasehold-agent", "preflight"]).unwrap();
+        let Subcommand::Preflight { toolkit, .. } = arguments.subcommand else {
+            unreachable!("{arguments:?}")
+        };
+        assert_eq!(toolkit, TOOLKIT_PLACES.map(PathBuf::from));
+    }
 }

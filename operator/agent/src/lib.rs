@@ -78,14 +78,11 @@ pub fn main() -> ExitCode {
             end_on_sigterm();
             conclude(&mut log, Stage::Install, install::install(&directory))
         }
-        Subcommand::Preflight { devices, patience } => {
+        Subcommand::Preflight { devices, toolkit, patience } => {
             end_on_sigterm();
-            conclude(
-                &mut log,
-                Stage::Preflight,
-                preflight::preflight(&devices, Duration::from_secs(patience))
-                    .map_err(Failure::from),
-            )
+            let patience = Duration::from_secs(patience);
+            let report = preflight::preflight(&devices, &toolkit, patience);
+            conclude(&mut log, Stage::Preflight, report.map_err(Failure::from))
         }
         Subcommand::Prepare => {
             let report = prepare::prepare(&mut log);

@@ -1,7 +1,11 @@
 //! `preflight`: gathers what the judges of [`leasehold_core::preflight`] look at, and tells their
 //! verdict in the log and the report. Does I/O; only the environment can make it fail.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use leasehold_core::{
     preflight::{Facts, Verdict, examine},
@@ -13,21 +17,32 @@ use leasehold_core::{
 use crate::{
     REFUSED,
     environment::{self, BadEnvironment, PreflightSettings},
-    notice, probe,
+    notice,
+    probe::{self, Places},
 };
 
-/// Checks the container's cards. `devices` is where device files are, `patience` how long
-/// nvidia-smi may take.
-pub fn preflight(devices: &Path, patience: Duration) -> Result<Report, BadEnvironment> {
+/// Checks the container's cards. `devices` is where device files are, `toolkit` where container
+/// toolkits put nvidia-smi, `patience` how long it may take.
+pub fn preflight(
+    devices: &Path,
+    toolkit: &[PathBuf],
+    patience: Duration,
+) -> Result<Report, BadEnvironment> {
     let settings = environment::for_preflight()?;
-    let facts = gather(devices, settings, patience);
+    let facts = gather(devices, toolkit, settings, patience);
     Ok(tell(&facts, &examine(&facts)))
 }
 
-fn gather(devices: &Path, settings: PreflightSettings, patience: Duration) -> Facts {
+fn gather(
+    devices: &Path,
+    toolkit: &[PathBuf],
+    settings: PreflightSettings,
+    patience: Duration,
+) -> Facts {
     let query = format!("--query-gpu={CORE_FIELDS}");
     let arguments = [query.as_str(), "--format=csv,noheader,nounits"];
-    let answer = probe::ask("nvidia-smi", &arguments, &settings.path, patience);
+    let places = Places { toolkit, path: &settings.path };
+    let answer = probe::ask("nvidia-smi", &arguments, places, patience);
     Facts {
         device_files: device_files(devices),
         listing: smi::read(&answer),

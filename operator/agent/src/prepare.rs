@@ -23,6 +23,8 @@
 //!   environment.
 //! - Without certificates of the installation uv trusts those that it was built with, and not the
 //!   image's: many images have outdated ones. `UV_SYSTEM_CERTS=1` in the job changes that.
+//! - No configuration file of uv counts, neither the image's nor one beside the files: nobody would
+//!   know whose an index is that it names. uv's variables do count.
 
 pub mod files;
 pub mod output;
@@ -188,9 +190,10 @@ impl Work<'_> {
         let mut reporter = Reporter::new(self.log, self.started, &self.state);
         let outcome = self.caller.call(command, Duration::MAX, mask, &mut |line| {
             if let Some(line) = line {
-                notice::pass_on(line);
                 progress.hear(line);
                 output.push(line);
+                // Last, because the log can keep it waiting.
+                notice::pass_on(line);
             }
             reporter.tell(&progress.doing);
         });
@@ -208,7 +211,8 @@ impl Work<'_> {
             );
             return Ok(Err(Finding::new(Reason::HostOutOfMemory, words).into()));
         }
-        let mut finding = failure::explain(&output.text, requirements, &self.settings.servers);
+        let PrepareSettings { servers, variables, .. } = self.settings;
+        let mut finding = failure::explain(&output.text, requirements, servers, variables);
         if let Some(signal @ Ending::Signal(_)) = ending {
             finding = Finding::new(
                 Reason::RestoreFailed,

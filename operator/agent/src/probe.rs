@@ -5,6 +5,7 @@
 
 use std::{
     ffi::OsStr,
+    fmt,
     io::{self, Read},
     os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
@@ -22,22 +23,43 @@ use nix::{
 
 use crate::{clock, environment::directories};
 
-/// Where container toolkits put the tool when the image's PATH does not name the place.
-const USUAL_PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"];
-
 /// Most bytes that are read of each output.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 /// How often an end without output is looked for.
 const TICK: Duration = Duration::from_millis(10);
 
+/// Where a tool of the driver is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Where container toolkits put it. They come first: an image can bring a tool of its own, which
+    /// belongs to another driver or to none.
+    pub toolkit: &'a [PathBuf],
+    /// The image's search path.
+    pub path: &'a OsStr,
+}
+
+impl Places<'_> {
+    fn find(&self, tool: &str) -> Option<PathBuf> {
+        let places = self.toolkit.iter().cloned().chain(directories(self.path));
+        places.map(|place| place.join(tool)).find(|file| file.is_file())
+    }
+}
+
+impl fmt::Display for Places<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for place in self.toolkit {
+            write!(formatter, "{}, ", place.display())?;
+        }
+        write!(formatter, "PATH ({})", self.path.display())
+    }
+}
+
 /// Calls a tool of the driver and waits at most `patience`.
 #[must_use]
-pub fn ask(tool: &str, arguments: &[&str], path: &OsStr, patience: Duration) -> Answer {
-    let places = directories(path).chain(USUAL_PLACES.map(PathBuf::from));
-    let Some(file) = places.map(|place| place.join(tool)).find(|file| file.is_file()) else {
-        let usual = USUAL_PLACES.join(", ");
-        return Answer::NotFound { looked_in: format!("PATH ({}), {usual}", path.display()) };
+pub fn ask(tool: &str, arguments: &[&str], places: Places<'_>, patience: Duration) -> Answer {
+    let Some(file) = places.find(tool) else {
+        return Answer::NotFound { looked_in: places.to_string() };
     };
     call(&file, arguments, patience).unwrap_or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Answer::NoLoader { path: file.display().to_string() },

@@ -92,7 +92,7 @@ pub fn run(wish: &Wish, log: &mut TerminationLog) -> Result<Report, Failure> {
     let held = install::held(&own_directory, settings.held)?;
     let orders = Orders::from(settings.lease_directory.clone());
     let surroundings = Surroundings::of(&settings, &own_directory)?;
-    let mut program = match Program::of(wish, &surroundings, &own_directory)? {
+    let mut program = match Program::of(wish, &surroundings)? {
         Ok(program) => program,
         Err(unstartable) => return Ok(not_started(&unstartable)),
     };

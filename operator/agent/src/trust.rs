@@ -2,7 +2,8 @@
 //! this installation. Does I/O.
 //!
 //! `install` leaves the installation's certificates beside the agent. `prepare` and `run` put them
-//! together with the image's own, because programs take one file and then trust nothing else.
+//! together with the image's own, because programs take one file and then trust nothing else. They
+//! write elsewhere, because to them the agent's directory is read-only.
 
 use std::{
     fs,

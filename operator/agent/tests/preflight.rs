@@ -17,32 +17,45 @@ const TWO_CARDS: &str =
 
 /// Two L4 are leased; nvidia-smi is this shell script, or missing.
 fn preflight(devices: &[&str], nvidia_smi: Option<&str>) -> Seen {
-    preflight_with(&[], devices, nvidia_smi)
-}
-
-fn preflight_with(arguments: &[&str], devices: &[&str], nvidia_smi: Option<&str>) -> Seen {
-    let node = a_node(devices, nvidia_smi);
-    let devices = node.path().join("dev").display().to_string();
-    Agent::called(&[&["preflight", "--devices", &devices], arguments].concat())
-        .with("PATH", &format!("{}:/usr/bin:/bin", node.path().display()))
-        .with("LEASEHOLD_CARD", "l4")
-        .with("LEASEHOLD_CARD_PRODUCTS", r#"["NVIDIA L4"]"#)
-        .with("LEASEHOLD_CARD_MEMORY_MIB", "23034")
-        .with("LEASEHOLD_COUNT", "2")
-        .ends()
-}
-
-fn a_node(devices: &[&str], nvidia_smi: Option<&str>) -> TempDir {
-    let node = tempfile::tempdir().unwrap();
-    let dev = node.path().join("dev");
-    fs::create_dir(&dev).unwrap();
-    for device in devices {
-        fs::write(dev.join(device), "").unwrap();
-    }
+    let node = a_node(devices);
     if let Some(script) = nvidia_smi {
-        file(node.path(), "nvidia-smi", &format!("#!/bin/sh\n{script}\n"), 0o755);
+        nvidia_smi_in(&node, "toolkit", script);
+    }
+    preflight_on(&node, &[])
+}
+
+/// The agent's preflight on this node. Nothing of this machine is a place of the toolkit or in PATH,
+/// because the machine could have an nvidia-smi.
+fn preflight_on(node: &TempDir, arguments: &[&str]) -> Seen {
+    let place = |name: &str| node.path().join(name).display().to_string();
+    let (devices, toolkit) = (place("dev"), place("toolkit"));
+    Agent::called(
+        &[&["preflight", "--devices", &devices, "--toolkit", &toolkit], arguments].concat(),
+    )
+    .with("PATH", &place("path"))
+    .with("LEASEHOLD_CARD", "l4")
+    .with("LEASEHOLD_CARD_PRODUCTS", r#"["NVIDIA L4"]"#)
+    .with("LEASEHOLD_CARD_MEMORY_MIB", "23034")
+    .with("LEASEHOLD_COUNT", "2")
+    .ends()
+}
+
+fn a_node(devices: &[&str]) -> TempDir {
+    let node = tempfile::tempdir().unwrap();
+    for directory in ["dev", "toolkit", "path"] {
+        fs::create_dir(node.path().join(directory)).unwrap();
+    }
+    for device in devices {
+        fs::write(node.path().join("dev").join(device), "").unwrap();
     }
     node
+}
+
+/// Puts this shell script where the toolkit or the image has nvidia-smi. It has a search path of its
+/// own.
+fn nvidia_smi_in(node: &TempDir, place: &str, script: &str) {
+    let text = format!("#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n");
+    file(&node.path().join(place), "nvidia-smi", &text, 0o755);
 }
 
 const DEVICES: &[&str] = &["nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"];
@@ -73,13 +86,27 @@ fn nvidia_smi_is_asked_for_the_core_fields() {
 }
 
 #[test]
+fn the_toolkits_nvidia_smi_is_believed_before_the_images_own() {
+    let node = a_node(DEVICES);
+    let answers = format!("echo '{TWO_CARDS}'");
+    nvidia_smi_in(&node, "path", &answers);
+    assert_eq!(preflight_on(&node, &[]).code, Some(0));
+    nvidia_smi_in(&node, "toolkit", "echo 'No devices were found'; exit 6");
+    let seen = preflight_on(&node, &[]);
+    assert_eq!(seen.report.reason, Some(Reason::NoDevicesFound), "{seen:?}");
+    nvidia_smi_in(&node, "path", "exit 77");
+    nvidia_smi_in(&node, "toolkit", &answers);
+    assert_eq!(preflight_on(&node, &[]).code, Some(0));
+}
+
+#[test]
 fn each_failure_is_refused_with_its_reason_and_cure() {
     let fails = |code: i32, text: &str| Some(format!("echo \"{text}\"; exit {code}"));
     let prints = |text: &str| Some(format!("echo '{text}'"));
     let one = "0, GPU-aaaa, NVIDIA L4, 23034, 580.65.06";
     let table = [
         (&["nvidiactl"][..], prints(TWO_CARDS), Reason::DevicesMissing, "2 × l4"),
-        (DEVICES, None, Reason::NvidiaSmiMissing, "/usr/bin"),
+        (DEVICES, None, Reason::NvidiaSmiMissing, "/toolkit, PATH (/"),
         (
             DEVICES,
             fails(
@@ -142,23 +169,20 @@ fn each_failure_is_refused_with_its_reason_and_cure() {
 
 #[test]
 fn a_tool_without_its_loader_is_the_images_fault() {
-    let node = a_node(DEVICES, None);
-    file(node.path(), "nvidia-smi", "#!/lib64/no-such-loader.so\n", 0o755);
-    let devices = node.path().join("dev").display().to_string();
-    let seen = Agent::called(&["preflight", "--devices", &devices])
-        .with("PATH", &node.path().display().to_string())
-        .with("LEASEHOLD_CARD", "l4")
-        .with("LEASEHOLD_CARD_PRODUCTS", "[]")
-        .with("LEASEHOLD_COUNT", "2")
-        .ends();
+    let node = a_node(DEVICES);
+    let toolkit = node.path().join("toolkit");
+    file(&toolkit, "nvidia-smi", "#!/lib64/no-such-loader.so\n", 0o755);
+    let seen = preflight_on(&node, &[]);
     assert_eq!(seen.report.reason, Some(Reason::ImageLacksGlibc), "{seen:?}");
 }
 
 #[test]
 fn a_driver_that_hangs_is_left_alone_after_its_time() {
     // The child of the script keeps the output open, as a process in the driver would.
-    let hangs = Some("trap '' TERM; sleep 600 & sleep 600");
-    let seen = preflight_with(&["--patience", "2"], DEVICES, hangs);
+    let hangs = "trap '' TERM; sleep 600 & sleep 600";
+    let node = a_node(DEVICES);
+    nvidia_smi_in(&node, "toolkit", hangs);
+    let seen = preflight_on(&node, &["--patience", "2"]);
     assert_eq!(
         (seen.code, seen.report.reason),
         (Some(1), Some(Reason::NvidiaSmiTimeout)),

@@ -3,68 +3,15 @@
 
 mod agent;
 mod index;
+mod pod;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
-use agent::{Agent, Seen, file};
-use index::{Answer, Index, wheel};
+use agent::{Agent, file};
+use index::{Answer, Index};
 use leasehold_core::{reason::Reason, report::Stage};
 use nix::sys::signal::Signal;
-use tempfile::TempDir;
-
-/// A pod: an installed agent with uv beside it, and a directory for the environment.
-struct Pod {
-    place: TempDir,
-    uv: String,
-}
-
-fn a_pod() -> Pod {
-    let place = tempfile::tempdir().unwrap();
-    fs::create_dir(place.path().join("wheels")).unwrap();
-    Pod { place, uv: agent::uv() }
-}
-
-impl Pod {
-    fn path(&self, name: &str) -> String {
-        self.place.path().join(name).display().to_string()
-    }
-
-    fn installed(&self, call: &[&str]) -> Agent {
-        Agent::called(call)
-            .installed_beside(Path::new(&self.uv))
-            .with("LEASEHOLD_ENVIRONMENT_DIR", &self.path("environment"))
-    }
-
-    /// `prepare` of inline files, with the pod's directory of wheels as the only index.
-    fn prepares(&self, files: &[(&str, &str)]) -> Agent {
-        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-        let mut agent = self
-            .installed(&["prepare"])
-            .with("UV_DEFAULT_INDEX", &format!("file://{}", self.path("wheels")))
-            .with("LEASEHOLD_REQUIREMENTS", &names.join("\n"));
-        for (number, (name, text)) in files.iter().enumerate() {
-            agent = agent.with(&format!("LEASEHOLD_FILE_{number}"), &format!("{name}\n{text}"));
-        }
-        agent
-    }
-
-    fn runs(&self, words: &[&str]) -> Seen {
-        self.installed(&[&["run", "--"], words].concat()).ends()
-    }
-
-    fn wheel(&self, name: &str, version: &str) {
-        wheel(&self.place.path().join("wheels"), name, version);
-    }
-}
-
-fn refused(seen: &Seen, reason: Reason, words: &[&str]) {
-    assert_eq!((seen.code, seen.report.reason), (Some(1), Some(reason)), "{seen:?}");
-    assert_eq!(seen.report.stage, Stage::Prepare);
-    for word in words {
-        assert!(seen.report.evidence.contains(word), "{word}: {seen:?}");
-    }
-    assert!(seen.stderr_text().contains(reason.cure()), "{seen:?}");
-}
+use pod::{a_pod, refused};
 
 #[test]
 fn an_environment_is_restored_and_the_program_runs_in_it() {
@@ -191,48 +138,6 @@ fn files_that_cannot_be_restored_are_told_with_their_lines() {
 }
 
 #[test]
-fn an_index_that_refuses_or_fails_is_told_from_one_without_the_package() {
-    let pod = a_pod();
-    for (answer, reason, words) in [
-        (Answer::Status("401 Unauthorized"), Reason::IndexRefused, "401"),
-        (Answer::Status("403 Forbidden"), Reason::IndexRefused, "403"),
-        (Answer::Status("404 Not Found"), Reason::PackageNotFound, "a.txt:1"),
-        (Answer::Status("503 Service Unavailable"), Reason::IndexUnreachable, "503"),
-        (Answer::Nothing, Reason::IndexUnreachable, "timed out"),
-    ] {
-        let index = Index::that_answers(answer);
-        let address = index.address("user:s3cret-word@");
-        let seen = pod
-            .prepares(&[("a.txt", &format!("first\n--extra-index-url {address}\n"))])
-            .with("LEASEHOLD_INDEX", &address)
-            .with("UV_DEFAULT_INDEX", &address)
-            .with("UV_HTTP_RETRIES", "1")
-            .with("UV_HTTP_TIMEOUT", "1")
-            .ends();
-        refused(&seen, reason, &[words]);
-        let told = format!("{} {}", seen.stderr_text(), seen.report.evidence);
-        assert!(!told.contains("s3cret"), "{told}");
-    }
-}
-
-#[test]
-fn an_index_that_only_the_job_names_is_paid_by_the_job() {
-    let pod = a_pod();
-    let index = Index::that_answers(Answer::Status("503 Service Unavailable"));
-    let address = index.address("user:s3cret-word@");
-    let line = format!("first\n--extra-index-url {address}\n");
-    for (text, variable) in [
-        (line.as_str(), "NO_VARIABLE"),
-        ("first\n", "UV_EXTRA_INDEX_URL"),
-        ("first\n", "UV_DEFAULT_INDEX"),
-    ] {
-        let prepares =
-            pod.prepares(&[("a.txt", text)]).with("UV_HTTP_RETRIES", "0").with(variable, &address);
-        refused(&prepares.ends(), Reason::OwnIndexUnreachable, &["503"]);
-    }
-}
-
-#[test]
 fn a_full_disk_is_named_whoever_finds_it_full() {
     let pod = a_pod();
     pod.wheel("first", "1.0");
@@ -249,6 +154,37 @@ fn a_full_disk_is_named_whoever_finds_it_full() {
         );
         assert!(seen.report.evidence.contains("No space left on device"), "{seen:?}");
         assert!(seen.stderr_text().contains(Reason::DiskFull.cure()), "{seen:?}");
+    }
+}
+
+#[test]
+fn neither_the_image_nor_the_agent_has_to_be_writable() {
+    let pod = a_pod();
+    pod.wheel("first", "1.0");
+    let environment = pod.place.path().join("environment");
+    fs::create_dir(&environment).unwrap();
+    let seen = pod
+        .prepares(&[("a.txt", "first\n")])
+        .with("LEASEHOLD_HELD_SECONDS", "3600")
+        .in_a_read_only_container(&[&environment])
+        .ends();
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    let script = "#!/usr/bin/env python3\nimport os, sys\n\
+        print(os.path.dirname(sys.argv[0]), os.path.dirname(os.environ['PIP_CERT']))\n\
+        try: open(os.environ['AGENT'] + '/new', 'w')\nexcept OSError as error: print(error.strerror)\n";
+    let environment = pod.path("environment");
+    for (restored, certificates) in [(environment.as_str(), environment.as_str()), ("", "/dev/shm")]
+    {
+        let agent = pod.installed(&["run", "--script", script]).without("PIP_CERT");
+        let own = agent.own_directory().display().to_string();
+        let seen = agent
+            .with("AGENT", &own)
+            .with("LEASEHOLD_ENVIRONMENT_DIR", restored)
+            .with("LEASEHOLD_CA_BUNDLE", "OURS\n")
+            .in_a_read_only_container(&[Path::new(&environment)])
+            .ends();
+        let expected = format!("/dev/shm {certificates}\nRead-only file system\n");
+        assert_eq!(seen.stdout_text(), expected, "{seen:?}");
     }
 }
 
@@ -285,6 +221,20 @@ fn a_stop_ends_uv_at_once() {
         assert_eq!((seen.code, seen.report.reason), (Some(143), Some(Reason::Stopped)), "{seen:?}");
         assert!(seen.took < Duration::from_secs(20), "{seen:?}");
     }
+}
+
+#[test]
+fn a_jammed_log_does_not_keep_a_restore_from_its_end() {
+    // Nobody reads stderr, and uv prints more than it takes before it fails.
+    const UV: &str = "#!/bin/sh\nfor number in $(seq 10000); do \
+        echo \"line $number of uv, which a pipe has no place for\"; done\n\
+        echo 'error: Failed to write'\necho '  cause: No space left on device (os error 28)'\nexit 2\n";
+    let mut pod = a_pod();
+    pod.uv = file(pod.place.path(), "uv", UV, 0o755);
+    let seen = pod.prepares(&[("a.txt", "first\n")]).unheard().ends();
+    assert_eq!((seen.code, seen.report.reason), (Some(1), Some(Reason::DiskFull)), "{seen:?}");
+    assert!(seen.stderr_text().contains("\nline 1 of uv"), "{seen:?}");
+    assert!(!seen.stderr_text().contains("line 10000 of uv"), "{seen:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! - [`failure`] explains what uv says when it fails;
 //! - [`progress`] reads from uv's lines how far it is;
 //! - [`servers`] knows whose a server is that packages come from;
+//! - [`variables`] knows which variables of a job can keep uv from a server;
 //! - [`mask`] takes secrets out of everything that is shown.
 //!
 //! uv judges the syntax of requirements: a second parser here would disagree with it sooner or
@@ -17,7 +18,9 @@ pub mod lines;
 pub mod mask;
 pub mod progress;
 pub mod servers;
+pub mod variables;
 
 pub use check::{Files, Requirements, Unreadable, gather};
 pub use progress::Progress;
 pub use servers::Servers;
+pub use variables::Variables;

@@ -10,6 +10,7 @@
 //! | `LEASEHOLD_INDEX` | prepare | the installation's index, when it has one; says only whose fault a failure is |
 //! | `LEASEHOLD_EXTRA_INDEXES` | prepare | its others, separated by blanks; likewise |
 //! | `UV_…` | prepare | uv's own: indexes and their credentials, passed on |
+//! | those of [`leasehold_core::restore::variables`] | prepare | the job's or the image's; say only whose fault a failure is |
 //!
 //! Files that the job brings along are written into a directory of their own, which then counts as
 //! `LEASEHOLD_FILES_DIR`.
@@ -17,7 +18,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use leasehold_core::restore::{
-    Servers,
+    Servers, Variables,
     mask::{Mask, secrets_of},
 };
 
@@ -34,10 +35,25 @@ const FILE: &str = "LEASEHOLD_FILE_";
 const INDEX: &str = "LEASEHOLD_INDEX";
 const EXTRA_INDEXES: &str = "LEASEHOLD_EXTRA_INDEXES";
 
-/// Variables with the addresses of indexes that uv reads. What the installation does not name is the
-/// image's or the job's.
-const USED_INDEXES: [&str; 5] =
-    ["UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"];
+/// Variables with addresses that uv reads: of indexes, and of files that can lie on a server. What
+/// the installation does not name is the image's or the job's.
+const USED_ADDRESSES: [&str; 9] = [
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_CONSTRAINT",
+    "UV_BUILD_CONSTRAINT",
+    "UV_OVERRIDE",
+    "UV_EXCLUDE",
+];
+
+/// The variable that leads uv to [`TORCH`].
+const TORCH_BACKEND: &str = "UV_TORCH_BACKEND";
+
+/// The server that uv knows for builds of PyTorch.
+const TORCH: &str = "https://download.pytorch.org";
 
 /// Settings of `install`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,6 +94,8 @@ pub struct PrepareSettings {
     pub mask: Mask,
     /// Knows whose the indexes are.
     pub servers: Servers,
+    /// Variables of the job or its image that can keep uv from an index.
+    pub variables: Variables,
 }
 
 /// A file that the job brings along.
@@ -140,13 +158,20 @@ fn prepare_settings(
         servers: Servers::of(
             text(read, INDEX).as_deref(),
             text(read, EXTRA_INDEXES).as_deref(),
-            &USED_INDEXES.into_iter().filter_map(|name| text(read, name)).collect::<Vec<_>>(),
+            &used_addresses(read),
         ),
+        variables: Variables::of(|name| Some(read(name)?.to_string_lossy().into_owned())),
     })
 }
 
+fn used_addresses(read: Read<'_>) -> Vec<String> {
+    let torch = read(TORCH_BACKEND).map(|_| TORCH.to_owned());
+    USED_ADDRESSES.into_iter().filter_map(|name| text(read, name)).chain(torch).collect()
+}
+
 fn mask_of(read: Read<'_>, credentials: Vec<String>) -> Mask {
-    let addresses = USED_INDEXES.into_iter().filter_map(|name| text(read, name));
+    let names = USED_ADDRESSES.into_iter().chain(Variables::of_proxies());
+    let addresses = names.filter_map(|name| text(read, name));
     let secrets = addresses
         .flat_map(|value| value.split_whitespace().flat_map(secrets_of).collect::<Vec<_>>())
         .chain(credentials);
@@ -228,6 +253,23 @@ mod tests {
         let pairs = [&LEAST[..], &[indexes]].concat();
         let read = prepare_settings(&settings(&pairs), vec!["passw0rd".to_owned()]).unwrap();
         assert_eq!(read.mask.apply("s3cret t0ken passw0rd a"), "*** *** *** a");
+        for name in Variables::of_proxies() {
+            let pairs = [&LEAST[..], &[(name, "user:s3cret@proxy:3128")]].concat();
+            let read = prepare_settings(&settings(&pairs), Vec::new()).unwrap();
+            assert_eq!(read.mask.apply("s3cret"), "***", "{name}");
+        }
+    }
+
+    #[test]
+    fn the_server_of_pytorch_is_the_jobs_when_it_asks_for_a_backend() {
+        let words = "Failed to fetch: https://download.pytorch.org/whl/cu126/torch/";
+        let is_own = |pairs: &[(&str, &str)]| {
+            let pairs = [&LEAST[..], pairs].concat();
+            let servers = prepare_settings(&settings(&pairs), Vec::new()).unwrap().servers;
+            servers.is_own(words, &Requirements::default())
+        };
+        let [asked, named] = [(TORCH_BACKEND, "cu126"), (EXTRA_INDEXES, TORCH)];
+        assert_eq!((is_own(&[]), is_own(&[asked]), is_own(&[asked, named])), (false, true, false));
     }
 
     #[test]
@@ -235,7 +277,7 @@ mod tests {
         let nothing = Requirements::default();
         let installation =
             [(INDEX, "https://mirror.example/simple"), (EXTRA_INDEXES, "https://extra.example/a")];
-        for name in USED_INDEXES {
+        for name in USED_ADDRESSES {
             for (host, own) in
                 [("job.example", true), ("mirror.example", false), ("extra.example", false)]
             {

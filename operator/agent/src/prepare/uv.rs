@@ -16,10 +16,12 @@ const CACHE: &str = "cache";
 const SCRATCH: &str = "tmp";
 
 /// Variables of an image or a job that would lead uv or a build away from the environment.
-const REMOVED: [&str; 13] = [
+const REMOVED: [&str; 14] = [
     "CONDA_PREFIX",
     "PYTHONHOME",
     "UV_BREAK_SYSTEM_PACKAGES",
+    // It counts even where `UV_NO_CONFIG` is set.
+    "UV_CONFIG_FILE",
     "UV_MANAGED_PYTHON",
     "UV_NO_CACHE",
     "UV_PROJECT",
@@ -104,6 +106,7 @@ impl Uv<'_> {
         command
             .env("UV_CACHE_DIR", self.cache())
             .env("TMPDIR", self.scratch())
+            .env("UV_NO_CONFIG", "1")
             .env("UV_PYTHON_DOWNLOADS", "never")
             // A build or a git server must not ask a terminal.
             .env("GIT_TERMINAL_PROMPT", "0")

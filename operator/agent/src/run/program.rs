@@ -63,9 +63,8 @@ impl Program {
     pub fn of(
         wish: &Wish,
         surroundings: &Surroundings,
-        own: &Path,
     ) -> Result<Result<Self, Unstartable>, Failure> {
-        let script = wish.script.as_deref().map(|text| Script::prepare(text, own)).transpose()?;
+        let script = wish.script.as_deref().map(Script::prepare).transpose()?;
         let words = script
             .iter()
             .flat_map(Script::words)

@@ -17,6 +17,10 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::failure::Failure;
 
+/// Where a script is stored. Not beside the agent: the program must not be able to write there. Of a
+/// read-only image `/dev/shm` is left, which every pod has.
+const PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
+
 /// A script that is ready to be executed.
 #[derive(Debug)]
 pub struct Script {
@@ -26,19 +30,17 @@ pub struct Script {
 }
 
 impl Script {
-    /// Stores the script where the image allows it: beside the agent, in `/tmp` or `/dev/shm`, else
-    /// in memory.
-    pub fn prepare(text: &str, own_directory: &Path) -> Result<Self, Failure> {
+    /// Stores the script where the image allows it, else in memory.
+    pub fn prepare(text: &str) -> Result<Self, Failure> {
         let Some(mut words) = interpreter(text) else {
             let words = ["/bin/sh", "-e", "-c", text, "script"].map(OsString::from).into();
             return Ok(Self { words, _in_memory: None });
         };
-        let places = [own_directory, Path::new("/tmp"), Path::new("/dev/shm")];
-        let stored = places.iter().find_map(|place| store(text, place).ok());
+        let stored = PLACES.iter().find_map(|place| store(text, Path::new(place)).ok());
         let (file, in_memory) = match stored {
             Some(file) => (file, None),
             None => keep_in_memory(text).map_err(|source| Failure::Script {
-                places: format!("{}, /tmp, /dev/shm, memory", own_directory.display()),
+                places: format!("{}, memory", PLACES.join(", ")),
                 source,
             })?,
         };

@@ -13,8 +13,8 @@ use crate::{
     notice, prepare, trust,
 };
 
-/// Where the certificates are written when neither the environment's directory nor the agent's
-/// takes them.
+/// Where the certificates are written when no environment's directory takes them. Not beside the
+/// agent: the program must not be able to write there.
 const OTHER_PLACES: [&str; 2] = ["/tmp", "/dev/shm"];
 
 /// What is changed in the program's environment.
@@ -44,11 +44,8 @@ impl Surroundings {
                 path
             },
         );
-        let places: Vec<&Path> = environment
-            .into_iter()
-            .chain([own_directory])
-            .chain(OTHER_PLACES.iter().map(Path::new))
-            .collect();
+        let places: Vec<&Path> =
+            environment.into_iter().chain(OTHER_PLACES.iter().map(Path::new)).collect();
         let certificates = trust::bundle(&settings.trust, own_directory, &places)?;
         Ok(Self { path, venv, certificates })
     }

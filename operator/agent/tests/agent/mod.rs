@@ -88,7 +88,7 @@ impl Agent {
 
     /// The agent as `install` leaves it, beside a fresh `held-since`.
     pub(crate) fn installed(mut self) -> Self {
-        let directory = self.place.path().join("agent");
+        let directory = self.own_directory();
         let binary = env!("CARGO_BIN_EXE_leasehold-agent");
         let mut install = Command::new(binary);
         install.arg("install").arg(&directory);
@@ -98,10 +98,15 @@ impl Agent {
         self
     }
 
+    /// The directory in which it is installed.
+    pub(crate) fn own_directory(&self) -> PathBuf {
+        self.place.path().join("agent")
+    }
+
     /// The agent as [`Self::installed`], with this uv beside it.
     pub(crate) fn installed_beside(mut self, uv: &Path) -> Self {
         self = self.installed();
-        let directory = self.place.path().join("agent");
+        let directory = self.own_directory();
         std::os::unix::fs::symlink(uv, directory.join("uv")).unwrap();
         self
     }
@@ -126,6 +131,23 @@ impl Agent {
         let mut before = unshare(&["--mount"]);
         before.extend(["sh", "-c", MOUNT, "sh"].map(str::to_owned));
         before.extend([directory.display().to_string(), used.to_string()]);
+        self.words.splice(0..0, before.into_iter().map(OsString::from));
+        self
+    }
+
+    /// The installed agent in a container whose image and agent cannot be changed: only these volumes,
+    /// the reports and `/dev/shm` can be written.
+    pub(crate) fn in_a_read_only_container(mut self, volumes: &[&Path]) -> Self {
+        const MOUNT: &str = "set -e; agent=$1; shift; \
+            while [ \"$1\" != -- ]; do mount --bind \"$1\" \"$1\"; shift; done; shift; \
+            mount --bind \"$agent\" \"$agent\"; mount --rbind /tmp /tmp; \
+            for place in \"$agent\" /tmp /; do mount -o remount,bind,ro \"$place\"; done; exec \"$@\"";
+        let mut before = unshare(&["--mount"]);
+        before.extend(["sh", "-c", MOUNT, "sh"].map(str::to_owned));
+        let own = self.own_directory();
+        let places = [&own, self.place.path()].into_iter().chain(volumes.iter().copied());
+        before.extend(places.map(|place| place.display().to_string()));
+        before.push("--".to_owned());
         self.words.splice(0..0, before.into_iter().map(OsString::from));
         self
     }

@@ -1,4 +1,5 @@
 //! Wheels and package indexes on this machine, made by the test.
+#![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test stops where it is wrong")]
 
 use std::{

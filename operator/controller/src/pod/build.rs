@@ -241,7 +241,8 @@ pub(super) fn with_cards(name: &str, spec: &GpuJobSpec, plan: &PodPlan) -> Conta
             ..ResourceRequirements::default()
         }),
         volume_mounts: Some(vec![
-            mount(AGENT_VOLUME, AGENT_DIR),
+            // What a build in `prepare` does must not change the agent that ends the program.
+            VolumeMount { read_only: Some(true), ..mount(AGENT_VOLUME, AGENT_DIR) },
             mount(LEASE_VOLUME, LEASE_DIR),
             mount(SHM_VOLUME, "/dev/shm"),
         ]),

@@ -70,6 +70,8 @@ pub(super) fn prepare(spec: &GpuJobSpec, plan: &PodPlan, settings: &Settings) ->
         env.push(variable("LEASEHOLD_EXTRA_INDEXES", others.clone()));
         env.push(variable("UV_INDEX", others));
     }
+    // Neither proxies nor uv's patience: the agent takes all of `core::restore::variables` to be the
+    // job's or its image's, which then pays for an index that cannot be reached.
     // The job's own variables come last, so that its indexes and their credentials win.
     env.extend(spec.env.iter().cloned());
     container.env = Some(env);

@@ -121,6 +121,23 @@ fn only_the_containers_that_need_cards_see_them() {
 }
 
 #[test]
+fn nobody_but_its_installer_can_change_the_agent() {
+    let pod = built(&json!({"script": "true", "environment": {}}));
+    let containers = ["/spec/initContainers", "/spec/containers"].map(|path| at(&pod, path));
+    let containers: Vec<&Value> =
+        containers.iter().flat_map(|list| list.as_array().unwrap()).collect();
+    assert_eq!(containers.len(), 4);
+    for container in containers {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let agent: Vec<&Value> =
+            mounts.iter().filter(|mount| mount["name"] == "leasehold-agent").collect();
+        let is_installer = container["name"] == "agent-install";
+        assert_eq!(agent.len(), 1, "{container}");
+        assert_eq!(agent[0]["readOnly"] == true, !is_installer, "{container}");
+    }
+}
+
+#[test]
 fn a_script_reaches_its_shell_as_it_was_written() {
     let pod = built(&json!({"script": "echo $$ $(date) $HOME", "workingDir": "/work dir"}));
     let args = at(&pod, "/spec/containers/0/args");

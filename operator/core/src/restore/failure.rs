@@ -4,7 +4,11 @@
 //! `error: …`, then what caused it, from the outside in, as lines `  cause: …` with indented
 //! continuations, then lines `hint: …`. The tests hold real output.
 
-use super::{check::Requirements, servers::Servers};
+use super::{
+    check::Requirements,
+    servers::Servers,
+    variables::{OFFLINE, Variables},
+};
 use crate::reason::{Finding, Reason};
 
 /// Lines of uv that are told when nothing better is known, and of a build.
@@ -15,11 +19,17 @@ const LINE_CHARACTERS: usize = 300;
 
 /// Explains a failure from everything that uv printed.
 #[must_use]
-pub fn explain(output: &str, requirements: &Requirements, servers: &Servers) -> Finding {
+pub fn explain(
+    output: &str,
+    requirements: &Requirements,
+    servers: &Servers,
+    variables: &Variables,
+) -> Finding {
     let said = Said::read(output);
     bad_file(&said, requirements)
         .or_else(|| no_space(&said))
-        .or_else(|| refused_or_unreachable(&said, requirements, servers))
+        .or_else(|| without_network(&said, variables))
+        .or_else(|| refused_or_unreachable(&said, requirements, servers, variables))
         .or_else(|| bad_download(&said))
         .or_else(|| build(&said))
         .or_else(|| no_solution(&said, requirements))
@@ -206,10 +216,27 @@ const GIT: &[(&str, Reason)] = &[
     ("certificate problem", Reason::IndexUnreachable),
 ];
 
+/// uv was told not to use the network, and needs it.
+fn without_network(said: &Said, variables: &Variables) -> Option<Finding> {
+    let firsts = said.chain.iter().filter_map(|words| words.lines().next());
+    let mut words = firsts.chain(said.hints.iter().map(String::as_str)).map(str::to_lowercase);
+    let words = words.find(|words| OFFLINE.iter().any(|sign| words.contains(sign)))?;
+    let evidence = blaming(&variables.behind(&words), &said.own_words())?;
+    Some(Finding::new(Reason::OwnIndexUnreachable, evidence))
+}
+
+/// What was seen, with the variables that can have caused it; `None` without such variables.
+fn blaming(variables: &[&str], seen: &str) -> Option<String> {
+    let are = if variables.len() == 1 { "is" } else { "are" };
+    let names = variables.join(", ");
+    (!variables.is_empty()).then(|| format!("{names} {are} set by the job or its image: {seen}"))
+}
+
 fn refused_or_unreachable(
     said: &Said,
     requirements: &Requirements,
     servers: &Servers,
+    variables: &Variables,
 ) -> Option<Finding> {
     let mut own = said.own_words();
     // What a hint says of an index explains why it has no package.
@@ -222,8 +249,13 @@ fn refused_or_unreachable(
     let text = text.to_lowercase();
     let (_, reason) = table.iter().find(|(words, _)| text.contains(words))?;
     let evidence = if is_git { format!("{}: {}", own, ends_of(said, LAST_LINES)) } else { own };
-    let is_own = *reason == Reason::IndexUnreachable && servers.is_own(&text, requirements);
-    Some(Finding::new(if is_own { Reason::OwnIndexUnreachable } else { *reason }, evidence))
+    if *reason != Reason::IndexUnreachable {
+        return Some(Finding::new(*reason, evidence));
+    }
+    let blamed = blaming(&variables.behind(&text), &evidence);
+    let is_own = blamed.is_some() || servers.is_own(&text, requirements);
+    let reason = if is_own { Reason::OwnIndexUnreachable } else { *reason };
+    Some(Finding::new(reason, blamed.unwrap_or(evidence)))
 }
 
 fn bad_download(said: &Said) -> Option<Finding> {

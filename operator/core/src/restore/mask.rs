@@ -84,10 +84,11 @@ fn without_userinfo(text: &str) -> String {
     shown
 }
 
-/// The secrets in an address with user name and password, as [`Mask::knowing`] takes them.
+/// The secrets in an address with user name and password, as [`Mask::knowing`] takes them. That of a
+/// proxy may have no scheme.
 pub fn secrets_of(address: &str) -> impl Iterator<Item = String> {
-    let authority = address.split_once("://").map(|(_, rest)| rest);
-    let authority = authority.and_then(|rest| rest.split(['/', '?', '#']).next());
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next();
     let userinfo = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
     // A user name alone is a token; beside a password it is no secret.
     let secret =
@@ -121,8 +122,14 @@ mod tests {
         let address = "https://user:s3cret@host/simple";
         let mask = Mask::knowing(secrets_of(address).chain(["abc".to_owned()]));
         assert_eq!(mask.apply("token s3cret of user abc"), "token *** of user abc");
-        let token: Vec<_> = secrets_of("https://t0ken@host").collect();
-        assert_eq!((token, secrets_of("https://host").count()), (vec!["t0ken".to_owned()], 0));
+        for (address, secret) in [
+            ("https://t0ken@host", Some("t0ken")),
+            ("user:s3cret@proxy:3128", Some("s3cret")),
+            ("https://host", None),
+            ("/path/a@b", None),
+        ] {
+            assert_eq!(secrets_of(address).next().as_deref(), secret, "{address}");
+        }
     }
 
     #[test]

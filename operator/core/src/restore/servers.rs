@@ -1,6 +1,7 @@
 //! Whose server packages come from: one that the installation names, or one of the job's own. Pure.
 //!
-//! It decides who pays when a server cannot be reached. Where nobody is known to have named it, as
+//! It decides who pays when a server cannot be reached, as long as no variable of the job can be
+//! what keeps uv from it ([`super::variables`]). Where nobody is known to have named it, as
 //! when an index leads to another server for its files, it is not the job's.
 
 use super::{check::Requirements, mask::authority};
