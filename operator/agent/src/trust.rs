@@ -17,7 +17,7 @@ use crate::{environment::TrustSettings, failure::Failure, install::place, notice
 pub const INSTALLATION: &str = "installation-ca.crt";
 
 /// The image's and the installation's certificates.
-const TOGETHER: &str = "ca.crt";
+const TOGETHER: &str = "leasehold-ca.crt";
 
 /// Where distributions keep the certificates that they trust.
 const USUAL_PLACES: [&str; 5] = [
