@@ -5,8 +5,8 @@
 
 use std::{
     io::{BufReader, PipeReader, Read},
-    mem,
-    sync::mpsc::{self, Receiver},
+    iter, mem,
+    sync::mpsc::{self, Receiver, SyncSender},
     thread,
 };
 
@@ -40,24 +40,36 @@ impl Line {
 /// Reads lines in a thread, which stays behind when something keeps the output open.
 #[must_use]
 pub fn listen(output: PipeReader) -> Receiver<Line> {
-    let (sender, receiver) = mpsc::sync_channel(WAITING);
+    let (sender, receiver) = queue();
     thread::spawn(move || {
-        let mut line = Unfinished::default();
-        for byte in BufReader::new(output).bytes() {
-            // An unreadable output ends like a closed one: the exit code tells the rest.
-            let Ok(byte) = byte else { break };
-            if let Some(line) = line.take_in(byte)
-                && sender.send(line).is_err()
-            {
+        for line in lines(output) {
+            // It waits for its place. Nobody listens any more when the time is over.
+            if sender.send(line).is_err() {
                 return;
             }
         }
-        if line != Unfinished::default() {
-            // Nobody listens any more when the time is over.
-            let _ = sender.send(line.end());
-        }
     });
     receiver
+}
+
+/// Where lines wait for being heard; when it is full, the next one waits before it.
+fn queue() -> (SyncSender<Line>, Receiver<Line>) {
+    mpsc::sync_channel(WAITING)
+}
+
+/// The lines of an output, of which no more is read than the next line needs and a buffer holds.
+fn lines(output: impl Read) -> impl Iterator<Item = Line> {
+    let mut bytes = BufReader::new(output).bytes();
+    let mut line = Unfinished::default();
+    iter::from_fn(move || {
+        // An unreadable output ends like a closed one: the exit code tells the rest.
+        while let Some(Ok(byte)) = bytes.next() {
+            if let Some(line) = line.take_in(byte) {
+                return Some(line);
+            }
+        }
+        (line != Unfinished::default()).then(|| line.end())
+    })
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -100,12 +112,8 @@ impl Unfinished {
 #[cfg(test)]
 mod tests {
     use std::{
+        cell::Cell,
         io::{self, Write},
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-        time::Duration,
     };
 
     use super::*;
@@ -143,29 +151,62 @@ mod tests {
         assert!(long[0].shown(&mask).ends_with("é***"));
     }
 
+    /// An output without end that counts what is read of it.
+    struct Endless<'a>(&'a Cell<usize>);
+
+    impl Read for Endless<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            buffer.fill(b'x');
+            for (at, byte) in buffer.iter_mut().enumerate() {
+                if (self.0.get() + at) % LINE == LINE - 1 {
+                    *byte = b'\n';
+                }
+            }
+            self.0.set(self.0.get() + buffer.len());
+            Ok(buffer.len())
+        }
+    }
+
+    /// Length of its lines, with the line feed.
+    const LINE: usize = 1_024;
+
     #[test]
-    fn an_output_that_nobody_hears_waits_and_loses_nothing() {
-        const LINES: usize = 20_000;
+    fn no_more_is_read_than_the_next_line_needs() {
+        const BUFFER: usize = 8 << 10;
+        let read = Cell::new(0);
+        let mut lines = lines(Endless(&read));
+        for count in 1..100 {
+            assert_eq!(lines.next().map(|line| line.text.len()), Some(LINE - 1));
+            assert!(read.get() <= count * LINE + BUFFER, "{count}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn lines_wait_for_their_place() {
+        let (sender, receiver) = queue();
+        let filled = (0..=WAITING).take_while(|_| sender.try_send(Line::default()).is_ok());
+        assert_eq!(filled.count(), WAITING);
+        receiver.recv().unwrap();
+        assert!(sender.try_send(Line::default()).is_ok());
+    }
+
+    #[test]
+    fn an_output_that_is_heard_late_loses_nothing() {
+        const LINES: usize = 2_000;
         let (reader, mut writer) = io::pipe().unwrap();
         let lines = listen(reader);
-        let written = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&written);
+        // The queue and the pipe take in so much before anybody hears.
+        let (filled, is_full) = mpsc::channel();
         thread::spawn(move || {
-            for _ in 0..LINES {
-                writer.write_all(&[&[b'x'; 1_023][..], b"\n"].concat()).unwrap();
-                count.fetch_add(1, Ordering::SeqCst);
+            for number in 0..LINES {
+                if number == WAITING + 1 {
+                    filled.send(()).unwrap();
+                }
+                writeln!(writer, "{number:01023}").unwrap();
             }
         });
-        let mut before = 0;
-        loop {
-            thread::sleep(Duration::from_millis(300));
-            let now = written.load(Ordering::SeqCst);
-            if now == before && now > 0 {
-                break;
-            }
-            before = now;
-        }
-        assert!(before < LINES, "everything was taken in");
-        assert_eq!(lines.iter().count(), LINES);
+        is_full.recv().unwrap();
+        let numbers = lines.iter().map(|line| line.text.parse::<usize>().unwrap());
+        assert!(numbers.eq(0..LINES));
     }
 }
