@@ -1,6 +1,7 @@
 //! A pod is changed by somebody who may edit pods, and leasehold did not.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use leasehold_crds::{GpuLease, GpuLeaseStatus};
 use leasehold_tests::{
     jobs::{self, Job},
@@ -43,4 +44,7 @@ pub(crate) fn of_the_image(stage: &Stage) {
         after.billed_seconds >= Some(changed_at.duration_since(held_at).as_secs()),
         "{after:?}"
     );
+    // Its agent obeyed: the operator did not have to delete the pod, which it does much later.
+    let pod: Pod = stage.playground.get(&namespace, "pod", POD).unwrap().expect("it was deleted");
+    assert_eq!(pod.metadata.deletion_timestamp, None);
 }
