@@ -173,8 +173,8 @@ reasons! {
     PackageBuildFailed => User, "use a version that has a wheel for this Python, or an image with what the build lacks (compiler, headers, CUDA toolkit)";
     /// An index does not answer, or its certificate is not trusted.
     IndexUnreachable => Infrastructure, "check the address of the index in the message and the way to it from the nodes: DNS, proxy, certificates";
-    /// An index or a git server that only the job names does not answer, or its certificate is not trusted.
-    OwnIndexUnreachable => User, "correct the address in the requirements file or in the job's env, or leave it out and use this installation's index; the nodes must be able to reach it";
+    /// An index or a git server that only the job names, or to which only variables of the job or its image lead, does not answer or is not trusted.
+    OwnIndexUnreachable => User, "correct or leave out what the message names: an address in the requirements file, or a variable of the job's env or its image (proxy, certificates, timeouts); without any, this installation's index is used. The nodes must be able to reach the address";
     /// An index or a git server refused the credentials, or wants some.
     IndexRefused => User, "check user name, password or token for the address in the message";
     /// The node's disk was full before the environment was restored.

@@ -14,12 +14,13 @@ use crate::notice;
 
 /// What the operator orders as a stop, see `leasehold_core::decide`. Nothing of it is free of
 /// charge, so that nobody runs for free by an annotation.
-const STOPS: [Reason; 8] = [
+const STOPS: [Reason; 9] = [
     Reason::Stopped,
     Reason::Superseded,
     Reason::HolderDeleted,
     Reason::MaxRuntimeReached,
     Reason::BudgetExhausted,
+    Reason::PodChanged,
     // Of a pod whose program has started in the last moment, or in which another container waits.
     Reason::StartupTimeout,
     Reason::ImagePullFailed,
