@@ -125,7 +125,6 @@ spec:
 ///
 /// # Panics
 /// When it is not within the time.
-#[expect(clippy::must_use_candidate, reason = "callers want the wait, not always the words")]
 pub fn until_ready_is(
     stage: &Stage,
     namespace: &str,
@@ -214,7 +213,6 @@ pub fn is_billed_right(lease: &GpuLease) {
 ///
 /// # Panics
 /// When anything of it is otherwise.
-#[expect(clippy::must_use_candidate, reason = "callers want the checks, not always the lease")]
 pub fn ended_as(
     stage: &Stage,
     namespace: &str,
@@ -272,7 +270,6 @@ pub fn pods_made(stage: &Stage, namespace: &str) -> usize {
 }
 
 /// The lease of this name, once it is final.
-#[expect(clippy::must_use_candidate, reason = "callers want the wait, not always the lease")]
 pub fn closed_lease(stage: &Stage, namespace: &str, name: &str, limit: Duration) -> GpuLease {
     wait_for(&format!("lease {namespace}/{name} is final"), limit, || {
         let lease: Option<GpuLease> =

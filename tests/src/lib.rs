@@ -12,5 +12,6 @@ pub mod jobs;
 pub mod operator;
 pub mod playground;
 pub mod program;
+mod reader;
 pub mod suite;
 pub mod waiting;

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::OnceLock,
 };
 
 use serde::de::DeserializeOwned;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::{
     environment::Environment,
     program::{Failure, answer, run},
+    reader::Reader,
 };
 
 /// The operator's account, whose requests are in the audit log.
@@ -38,12 +40,13 @@ pub struct Playground {
     environment: Environment,
     directory: PathBuf,
     access: Access,
+    reader: OnceLock<Reader>,
     keep: bool,
 }
 
 /// How kubectl finds the cluster.
 #[derive(Clone, Debug)]
-enum Access {
+pub(crate) enum Access {
     Kubeconfig(PathBuf),
     Context(String),
 }
@@ -80,6 +83,7 @@ impl Playground {
             environment: environment.clone(),
             directory: directory.to_owned(),
             access: Access::Kubeconfig(PathBuf::new()),
+            reader: OnceLock::new(),
             keep,
         };
         let kubeconfig = playground.ask(&["kubeconfig"])?;
@@ -104,6 +108,7 @@ impl Playground {
             environment: environment.clone(),
             directory: directory.to_owned(),
             access: Access::Kubeconfig(directory.join("kubeconfig")),
+            reader: OnceLock::new(),
             keep: false,
         }
     }
@@ -116,6 +121,7 @@ impl Playground {
             environment: environment.clone(),
             directory: PathBuf::new(),
             access: Access::Context(context.to_owned()),
+            reader: OnceLock::new(),
             keep: true,
         }
     }
@@ -231,23 +237,11 @@ impl Playground {
         kind: &str,
         name: &str,
     ) -> Result<Option<T>, Failure> {
-        let doing = format!("read {kind} {namespace}/{name}");
-        let text = self.kubectl(&[
-            "get",
-            kind,
-            name,
-            "-n",
-            namespace,
-            "-o",
-            "json",
-            "--ignore-not-found",
-        ])?;
-        if text.trim().is_empty() {
-            return Ok(None);
-        }
-        serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|error| Failure { doing, said: error.to_string() })
+        let Some(object) = self.reader()?.get(namespace, kind, name)? else { return Ok(None) };
+        serde_json::from_value(object).map(Some).map_err(|error| Failure {
+            doing: format!("read {kind} {namespace}/{name}"),
+            said: error.to_string(),
+        })
     }
 
     /// All objects of a kind in a namespace.
@@ -255,10 +249,15 @@ impl Playground {
     /// # Errors
     /// An answer that is not a list.
     pub fn list(&self, namespace: &str, kind: &str) -> Result<Vec<Value>, Failure> {
-        let text = self.kubectl(&["get", kind, "-n", namespace, "-o", "json"])?;
-        let list: Value = serde_json::from_str(&text)
-            .map_err(|error| Failure { doing: format!("list {kind}"), said: error.to_string() })?;
-        Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
+        self.reader()?.list(namespace, kind)
+    }
+
+    fn reader(&self) -> Result<&Reader, Failure> {
+        if let Some(reader) = self.reader.get() {
+            return Ok(reader);
+        }
+        let reader = Reader::new(&self.access)?;
+        Ok(self.reader.get_or_init(|| reader))
     }
 
     /// Sets what the simulated cards of a node do; `reset` makes them well again.

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use libtest_mimic::{Arguments, Trial};
@@ -14,10 +15,14 @@ use crate::{
     operator::Operator,
     playground::{Playground, Shape},
     program::Failure,
+    waiting::wait_for,
 };
 
 /// How many tests run at once. Most of their time they wait.
 const AT_ONCE: usize = 8;
+
+/// How long a playground waits for place on this machine.
+const PLACE_WITHIN: Duration = Duration::from_mins(10);
 
 /// What every test of a suite gets.
 #[derive(Debug)]
@@ -119,7 +124,19 @@ fn new_playground(
     for left in left_behind(&runs).chain([directory.clone()]) {
         drop(Playground::left(environment, &left));
     }
-    Playground::up(environment, &directory, shape)
+    // Programs that run beside this one have playgrounds as well, and take them down.
+    let mut is_told = false;
+    wait_for("there is place for a playground", PLACE_WITHIN, || {
+        match Playground::up(environment, &directory, shape) {
+            Err(full) if full.said.contains("inotify instances") => {
+                if !std::mem::replace(&mut is_told, true) {
+                    eprintln!("{name} waits: {full}");
+                }
+                Err(full)
+            }
+            done => Ok(done),
+        }
+    })
 }
 
 /// A run that was killed could not take its playgrounds down: their process is no more.
