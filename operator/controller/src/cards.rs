@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -14,13 +15,19 @@ use leasehold_core::{
     reason::{Finding, Reason},
 };
 use leasehold_crds::{GpuCard, GpuCardSpec, GpuCardStatus, Settings, market};
+use tokio::sync::Notify;
 
 use crate::context::Context;
+
+/// How long changes of the counts are collected until they are written.
+const COLLECTED_FOR: Duration = Duration::from_secs(5);
 
 /// All `GpuCard` objects, by name.
 #[derive(Default)]
 pub struct PriceList {
     inner: Mutex<Inner>,
+    /// An event was taken in.
+    touched: Notify,
 }
 
 #[derive(Default)]
@@ -49,6 +56,7 @@ impl PriceList {
                 inner.cards.remove(&card.name_any());
             }
         }
+        self.touched.notify_one();
         if specifications(&inner.cards) == before {
             return false;
         }
@@ -62,10 +70,25 @@ impl PriceList {
         inner.cards.values().cloned().collect()
     }
 
-    /// Writes the counts that changed since the status was last written.
-    pub async fn tell_counts(&self, context: &Context) {
-        let cards = self.known();
-        for card in cards {
+    /// Keeps the counts in the status of all cards, for ever. Nothing is done while nothing changes.
+    pub async fn keep_counts(&self, context: &Context) {
+        let mut changes = context.supply.changes();
+        loop {
+            tokio::time::sleep(COLLECTED_FOR).await;
+            changes.borrow_and_update();
+            if self.tell_counts(context).await {
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    () = self.touched.notified() => {}
+                }
+            }
+        }
+    }
+
+    /// Writes the counts that changed since the status was last written. Tells whether all are there.
+    async fn tell_counts(&self, context: &Context) -> bool {
+        let mut are_told = true;
+        for card in self.known() {
             let count = context.supply.count(&card.name_any());
             let status = GpuCardStatus {
                 observed_generation: card.metadata.generation.unwrap_or(0),
@@ -81,8 +104,10 @@ impl PriceList {
             let next = GpuCard { status: Some(status), ..GpuCard::clone(&card) };
             if let Err(error) = context.cluster.write_card_status(&next).await {
                 tracing::debug!(%error, "counts of a card are written next time");
+                are_told = false;
             }
         }
+        are_told
     }
 }
 

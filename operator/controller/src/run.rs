@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use futures::FutureExt;
@@ -29,8 +28,6 @@ use crate::{
 
 /// Passes side by side.
 const MOST_PASSES: usize = 16;
-/// How often counts of cards are compared with what their status says.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
 
 /// Whose object this is, by name.
 #[must_use]
@@ -80,12 +77,7 @@ pub async fn run(
     let mut synced = watches::start(&context, &prices, &bell, &mut tasks);
     tasks.spawn("counting cards", {
         let (context, prices) = (context.clone(), prices);
-        async move {
-            loop {
-                tokio::time::sleep(COUNT_EVERY).await;
-                prices.tell_counts(&context).await;
-            }
-        }
+        async move { prices.keep_counts(&context).await }
     });
     tokio::select! {
         () = stop.cancelled() => return Ok(()),

@@ -19,6 +19,7 @@ use leasehold_core::{
 };
 
 use leasehold_crds::names;
+use tokio::sync::watch;
 
 use facts::{NodeFacts, Usage, cards_of, has_ended, usage_of};
 
@@ -43,6 +44,8 @@ struct Inner {
     claimed: HashMap<PodKey, Claim>,
     /// Holders that wait for cards.
     waiting: HashMap<Holder, Want>,
+    /// How often something has changed.
+    changes: watch::Sender<u64>,
 }
 
 /// What was decided.
@@ -69,6 +72,7 @@ impl Default for Inner {
             holding: HashMap::new(),
             claimed: HashMap::new(),
             waiting: HashMap::new(),
+            changes: watch::Sender::default(),
         }
     }
 }
@@ -260,6 +264,12 @@ impl Supply {
         next
     }
 
+    /// Tells that cards, or who has them, changed.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.lock().changes.subscribe()
+    }
+
     /// Counts the cards with this id.
     pub fn count(&self, card: &str) -> Count {
         let inner = self.lock();
@@ -322,6 +332,7 @@ impl Inner {
 
     /// Pods changed: count free cards anew.
     fn recount(&mut self) {
+        self.changes.send_modify(|changes| *changes += 1);
         let mut used: HashMap<&str, u32> = HashMap::new();
         let claimed = self.claimed.values().map(|claim| &claim.usage);
         for usage in self.holding.values().chain(claimed) {

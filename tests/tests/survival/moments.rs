@@ -71,6 +71,8 @@ const fn leases(operation: &'static str, resource: &'static str, when: &'static 
     Write { operation, group: "leasehold.dev", resource, when }
 }
 
+const UNBOUND: &str = "created";
+
 const MOMENTS: &[Moment] = &[
     Moment {
         name: "decided",
@@ -85,7 +87,7 @@ const MOMENTS: &[Moment] = &[
         is_now: |seen| seen.lease("") && !seen.pod(""),
     },
     Moment {
-        name: "created",
+        name: UNBOUND,
         before: Some(pods("CREATE", "pods/binding", "true")),
         job: Kind::Short,
         is_now: |seen| seen.pod("") && !seen.pod("/spec/nodeName"),
@@ -234,11 +236,16 @@ pub(crate) fn killed_at_every_moment(stage: &Stage) {
     }
     let gates = Gates::shut(stage, &writes);
     let operator = Operator::start(&stage.playground).unwrap();
-    for moment in MOMENTS {
-        moment.job.job().apply(stage, &moment.namespace());
-    }
-    for moment in MOMENTS {
-        moment.approach(stage);
+    // A pod that is not bound is given up after a minute: the one that waits for it comes last.
+    let (unbound, others): (Vec<_>, Vec<_>) =
+        MOMENTS.iter().partition(|moment| moment.name == UNBOUND);
+    for moments in [others, unbound] {
+        for moment in &moments {
+            moment.job.job().apply(stage, &moment.namespace());
+        }
+        for moment in moments {
+            moment.approach(stage);
+        }
     }
     let waiting = gates.until_all_are_waited_at();
     operator.kill().unwrap();
