@@ -39,6 +39,7 @@ fn place(namespace: &str, kind: &str) -> Option<String> {
     let plural = if kind.ends_with('s') { kind.to_owned() } else { format!("{kind}s") };
     Some(match plural.as_str() {
         "nodes" => "/api/v1/nodes".to_owned(),
+        "clusterroles" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
         "pods" | "events" => format!("/api/v1/namespaces/{namespace}/{plural}"),
         "gpucards" => format!("{ours}/{plural}"),
         "gpujobs" | "gpuleases" | "gpurequests" => {

@@ -12,7 +12,6 @@ mod crowds;
 mod deletion;
 mod disks;
 mod environments;
-mod in_cluster;
 mod leftovers;
 mod policies;
 mod programs;
@@ -63,7 +62,6 @@ fn main() -> ExitCode {
     let alone: &[Test] = &[
         ("an_index_that_is_away_costs_nothing", environments::from_an_index_that_is_away),
         ("all_cards_are_free_in_the_end", programs::all_cards_are_free),
-        ("the_operator_runs_in_its_cluster_with_no_more_rights_than_it_uses", in_cluster::operator),
         ("nothing_is_left_after_everything_was_killed", leftovers::after_kill),
     ];
     run("node", shape, WithOperator::Shared(""), together, alone)

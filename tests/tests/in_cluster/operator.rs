@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use leasehold_tests::{
     jobs::{self, Job},
-    playground::{OPERATOR, Playground, Shape, project},
+    playground::{OPERATOR, Playground, project},
     suite::Stage,
     waiting::wait_for,
 };
@@ -17,13 +17,11 @@ use crate::LIMIT;
 const SYSTEM: &str = "leasehold-system";
 const USER: &str = "--as=jane";
 
-pub(crate) fn operator(stage: &Stage) {
-    let shape = Shape { real_nodes: 2, simulated_nodes: 0, cards: "rtx4090:1" };
-    let stage = stage.apart("in-cluster", shape).unwrap();
+pub(crate) fn runs_in_its_cluster(stage: &Stage) {
     let environment = stage.playground.environment();
     let image = environment.operator_image.as_deref().expect("`make operator` has built it");
     install(&stage.playground, image, environment.agent_image.as_deref().unwrap());
-    let namespace = jobs::namespace(&stage, "team");
+    let namespace = jobs::namespace(stage, "team");
     let kubectl = |arguments: &[&str]| stage.playground.kubectl(arguments);
     kubectl(&["create", "rolebinding", "jane", "--clusterrole=edit", "--user=jane", "-n", "team"])
         .unwrap();
@@ -32,21 +30,20 @@ pub(crate) fn operator(stage: &Stage) {
     });
 
     as_user(&stage.playground, &Job::named("short").yaml());
-    jobs::until_ready_is(&stage, &namespace, "short", "Succeeded", LIMIT);
+    jobs::until_ready_is(stage, &namespace, "short", "Succeeded", LIMIT);
     as_user(&stage.playground, &Job::named("long").running("command: [sleep, '15']").yaml());
-    jobs::until_ready_is(&stage, &namespace, "long", "Running", LIMIT);
+    jobs::until_ready_is(stage, &namespace, "long", "Running", LIMIT);
     let before = operators(&stage.playground);
     let pods = ["delete", "pods", "--all", "-n", SYSTEM, "--force", "--grace-period=0"];
     kubectl(&pods).unwrap();
-    jobs::until_ready_is(&stage, &namespace, "long", "Succeeded", LIMIT);
+    jobs::until_ready_is(stage, &namespace, "long", "Succeeded", LIMIT);
     assert!(before.is_disjoint(&operators(&stage.playground)), "the operator is still the old one");
     for name in ["short", "long"] {
-        jobs::ended_as(&stage, &namespace, name, ("Completed", "User"), LIMIT);
+        jobs::ended_as(stage, &namespace, name, ("Completed", "User"), LIMIT);
     }
-    by_request_and_by_deletion(&stage);
-    across_nodes(&stage);
+    by_request_and_by_deletion(stage);
+    across_nodes(stage);
     uses_what_it_may_and_nothing_else(&stage.playground);
-    stage.playground.down().unwrap();
 }
 
 /// What is asked for by a request, and the end of a job that is deleted.
