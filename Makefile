@@ -8,7 +8,7 @@ SHELL := bash
 export LEASEHOLD_CACHE ?= $(HOME)/.cache/leasehold
 # Where the playground of `make playground` and `make demo` lies.
 PLAYGROUND_DIR ?= $(LEASEHOLD_CACHE)/run/playground
-# What `make test` runs: rules api unit cluster node; all of them when empty.
+# What `make test` runs: rules api unit life cluster node; all of them when empty.
 LEVELS ?=
 # The cards of a node of `make playground`.
 CARDS ?= rtx4090:4
@@ -30,8 +30,12 @@ setup: ## bring everything missing into the cache; changes nothing in the system
 	@tests/setup/all
 
 .PHONY: test
-test: setup ## all tests, cheap levels first (LEVELS="rules api unit cluster node")
+test: setup ## all tests, cheap levels first (LEVELS="rules api unit life cluster node")
 	@tests/setup/test $(LEVELS)
+
+.PHONY: soak
+soak: setup ## the large sizes of the life tests, optimised (LEASEHOLD_SIZE=soak)
+	@$(with_setup) LEASEHOLD_SIZE=soak cargo test --release -p leasehold-tests --test life --locked
 
 .PHONY: check
 check: fmt go lint test docs deny generated ## everything that CI checks

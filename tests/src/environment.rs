@@ -54,11 +54,21 @@ impl Environment {
     }
 }
 
+/// A size that fits `make test`, or the one of `make soak`.
+#[must_use]
+pub fn sized(usual: usize, soak: usize) -> usize {
+    if value("LEASEHOLD_SIZE").as_deref() == Some("soak") { soak } else { usual }
+}
+
 fn path(variable: &'static str) -> Option<PathBuf> {
+    value(variable).map(PathBuf::from)
+}
+
+fn value(variable: &'static str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one module that reads the environment"
     )]
     let value = std::env::var(variable).ok();
-    value.filter(|value| !value.is_empty()).map(PathBuf::from)
+    value.filter(|value| !value.is_empty())
 }

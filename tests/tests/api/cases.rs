@@ -247,7 +247,7 @@ fn lease(name: &str) -> Value {
     })
 }
 
-fn with_client<F: Future<Output = ()>>(stage: &Stage, test: impl FnOnce(Client) -> F) {
+pub(crate) fn with_client<F: Future<Output = ()>>(stage: &Stage, test: impl FnOnce(Client) -> F) {
     // Fails only when it is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

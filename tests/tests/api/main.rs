@@ -8,6 +8,7 @@
 )]
 
 mod cases;
+mod contract;
 mod examples;
 #[path = "../../../crds/tests/table/mod.rs"]
 mod table;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         ("the_terms_of_a_lease_never_change", cases::the_terms_of_a_lease_never_change),
         ("a_final_lease_never_changes", cases::a_final_lease_never_changes),
         ("leases_are_found_by_their_holder", cases::leases_are_found_by_their_holder),
+        ("the_server_keeps_the_contract", contract::the_server_keeps_the_contract),
         ("examples_are_accepted", examples::examples_are_accepted),
         ("examples_survive_gos_yaml_parser", examples::examples_survive_gos_yaml_parser),
         ("definitions_survive_gos_yaml_parser", examples::definitions_survive_gos_yaml_parser),

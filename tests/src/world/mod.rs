@@ -1,0 +1,13 @@
+//! A cluster in virtual time: the whole operator against the double of the API server, and
+//! everything else of a cluster played by short scripts.
+//!
+//! [`cluster`] is what tests hold; [`scheduler`], [`kubelet`] and [`garbage`] do what those programs
+//! do, as far as the operator sees it; [`operator`] starts and kills the operator; [`clock`] follows
+//! tokio's clock, which stands still while anybody has work.
+
+pub mod clock;
+pub mod cluster;
+pub mod garbage;
+pub mod kubelet;
+pub mod operator;
+pub mod scheduler;

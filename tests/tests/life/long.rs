@@ -1,0 +1,91 @@
+//! Leases that last.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_crds::Settings;
+use leasehold_tests::{
+    double::server::Weather,
+    environment::sized,
+    world::{cluster::Cluster, operator::Operator},
+};
+use serde_json::json;
+use tokio::time::sleep;
+
+const HOUR: Duration = Duration::from_hours(1);
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn cluster() -> Cluster {
+    let cluster = Cluster::new();
+    cluster.node("node-1", 4);
+    cluster.price("rtx4090", "0.36");
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_four_hours_ends_in_time() {
+    let cluster = cluster();
+    let operator = Operator::start(&cluster, Settings::default());
+    cluster.job("train", &json!({"maxRuntime": "4h"}));
+    sleep(HOUR).await;
+    assert_eq!(cluster.ready("train"), "Running");
+    sleep(4 * HOUR).await;
+    assert_eq!(cluster.ready("train"), "MaxRuntimeReached");
+    let leases = cluster.leases();
+    let status = leases[0].status.clone().unwrap();
+    assert_eq!((leases.len(), status.state.as_str()), (1, "Closed"));
+    assert_eq!(status.charged.as_deref(), Some("1.4404"), "{status:?}");
+    operator.end().await;
+}
+
+/// On four cards.
+#[tokio::test(start_paused = true)]
+async fn ten_leases_a_day_are_closed_day_by_day() {
+    let cluster = cluster();
+    let operator = Operator::start(&cluster, Settings::default());
+    let days = sized(1, 30);
+    for day in 0..days {
+        for one in 0..10 {
+            let name = format!("job-{day}-{one}");
+            let env =
+                json!([{"name": "PLAYGROUND_RUN_FOR", "value": format!("{}m", 30 + 10 * one)}]);
+            cluster.job(&name, &json!({"env": env, "maxRuntime": "2h"}));
+            sleep(2 * HOUR + 24 * MINUTE).await;
+        }
+    }
+    let leases = cluster.leases();
+    assert_eq!(leases.len(), 10 * days);
+    for lease in leases {
+        let status = lease.status.unwrap_or_default();
+        let ended = status.released_because.unwrap_or_default();
+        assert_eq!((status.state.as_str(), ended.as_str()), ("Closed", "Completed"));
+    }
+    operator.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_day_without_events_costs_no_write() {
+    let cluster = cluster();
+    let operator = Operator::start(&cluster, Settings::default());
+    for number in 0..4 {
+        cluster.job(&format!("job-{number}"), &json!({"maxRuntime": "48h"}));
+    }
+    sleep(10 * MINUTE).await;
+    let writes = Arc::new(AtomicUsize::new(0));
+    cluster.server.weather({
+        let writes = writes.clone();
+        move |call| {
+            writes.fetch_add(usize::from(call.is_write()), Ordering::SeqCst);
+            Weather::After(Duration::ZERO)
+        }
+    });
+    sleep(24 * HOUR).await;
+    assert_eq!(writes.load(Ordering::SeqCst), 0);
+    assert_eq!(cluster.ready("job-0"), "Running");
+    operator.end().await;
+}
