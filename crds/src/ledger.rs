@@ -3,6 +3,7 @@
 //! A lease is made from its terms, its status from what the plan says; [`lease_facts`] reads an
 //! open lease for [`leasehold_core::decide`], [`past_run`] reads any lease as a line of history.
 
+use jiff::SignedDuration;
 use kube::{ResourceExt, api::ObjectMeta};
 use leasehold_core::{
     lease::{Held, LeaseState, Stop, Terms},
@@ -206,6 +207,10 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
         }
         (_, text) => text.and_then(|text| Money::parse(text).ok()),
     };
+    let instant = |text: Option<&str>| text.and_then(read::instant);
+    let ran = instant(status.running_at.as_deref())
+        .zip(instant(status.ended_at.as_deref()))
+        .map_or(SignedDuration::ZERO, |(start, end)| end.duration_since(start));
     let worst = || Money::parse(&lease.spec.reserved).unwrap_or_default();
     PastRun {
         rerun: lease.spec.holder.rerun,
@@ -214,7 +219,8 @@ pub fn past_run(lease: &GpuLease) -> PastRun {
         lease: lease.name_any(),
         was_held: !matches!(state, Some(LeaseState::Reserved | LeaseState::Void)),
         reason: status.released_because.as_deref().and_then(Reason::parse),
-        ended_at: status.ended_at.as_deref().and_then(read::instant),
+        ended_at: instant(status.ended_at.as_deref()),
+        ran: ran.max(SignedDuration::ZERO),
         charged: charged.unwrap_or_else(worst),
         currency: lease.spec.quote.currency.clone(),
     }
@@ -300,6 +306,7 @@ mod tests {
         let past = past_run(&lease);
         assert_eq!((past.was_held, past.charged.to_string()), (true, "4.20".into()));
         assert_eq!((past.reason, past.ended_at), (Some(Reason::Completed), Some(at(3_700))));
+        assert_eq!(past.ran, SignedDuration::from_secs(3_540));
         lease.status = Some(void_status(Reason::PodUnbound));
         let past = past_run(&lease);
         assert_eq!((past.was_held, past.charged), (false, Money::ZERO));

@@ -3,7 +3,7 @@
 
 use leasehold_core::reason::Finding;
 
-use super::invalid;
+use super::{invalid, program::fits_the_kernel};
 use crate::{
     job::Environment,
     schema::{LONGEST_FILE, MOST_FILES, says},
@@ -59,12 +59,9 @@ fn inline(environment: &Environment) -> Result<(), Finding> {
     if files.values().map(|text| text.chars().count()).sum::<usize>() > LONGEST_FILE {
         return Err(invalid(FIELD, "", says::INLINE_SIZE));
     }
-    if let Some(name) = files.iter().find(|(_, text)| text.contains('\0')).map(|(name, _)| name) {
-        return Err(invalid(
-            FIELD,
-            name,
-            "a NUL character belongs into no requirements: remove it",
-        ));
+    // Each travels in a variable, with its name and that of the variable.
+    for (name, text) in files {
+        fits_the_kernel(&format!("{FIELD}.{name}"), &format!("LEASEHOLD_FILE_0={name}\n{text}"))?;
     }
     let missing = file_names(environment).into_iter().find(|name| !files.contains_key(name));
     match missing {
@@ -85,4 +82,21 @@ fn is_path(path: &str) -> bool {
 /// A name that a key of a `ConfigMap` could have.
 fn is_name(name: &str) -> bool {
     is_path(name) && !name.contains(['/', '+']) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_fits_the_definition_has_to_fit_into_a_variable_too() {
+        let environment = |text: String| Environment {
+            inline: Some([(DEFAULT_FILE.to_owned(), text)].into()),
+            ..Environment::default()
+        };
+        assert_eq!(inline(&environment("é".repeat(LONGEST_FILE - 100))), Ok(()));
+        let refusal = inline(&environment("🦀".repeat(LONGEST_FILE))).unwrap_err();
+        assert!(refusal.evidence.contains("requirements.txt"), "{refusal:?}");
+        assert!(inline(&environment("six\0".to_owned())).is_err());
+    }
 }

@@ -69,7 +69,7 @@ fn script_or_command(spec: &GpuJobSpec) -> Result<(), Finding> {
 
 /// The API server counts characters, Linux bytes: one argument or variable has at most 128 KiB with
 /// its NUL (`MAX_ARG_STRLEN`, `man 2 execve`).
-fn fits_the_kernel(field: &str, argument: &str) -> Result<(), Finding> {
+pub(super) fn fits_the_kernel(field: &str, argument: &str) -> Result<(), Finding> {
     const MOST_BYTES: usize = 131_071;
     if argument.contains('\0') {
         return Err(invalid(field, "a NUL character", "Linux takes none in arguments; remove it"));

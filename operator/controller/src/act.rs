@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leasehold_core::{
     lease::{LeaseState, Terms},
@@ -91,13 +92,7 @@ impl Hand<'_> {
                 let annotations = json!({names::ANNOTATION_STOP: reason.name()});
                 cluster.patch_pod(namespace, pod, json!({"annotations": annotations})).await
             }
-            Command::LabelPod { pod } => {
-                let labels = json!({
-                    names::LABEL_LEASE: pod,
-                    names::LABEL_HOLDER: self.holder.name,
-                });
-                cluster.patch_pod(namespace, pod, json!({"labels": labels})).await
-            }
+            Command::MarkPod { pod, uid } => self.mark(pod, uid).await,
             Command::TellRuntime { pod, runtime } => {
                 let annotations =
                     json!({names::ANNOTATION_RUNTIME_SECONDS: runtime.as_secs().to_string()});
@@ -251,23 +246,43 @@ impl Hand<'_> {
 
     /// Takes our finalizer off a pod and leaves those of others.
     async fn forget(&self, name: &str, uid: &str) -> Result<(), Error> {
-        let Some(pod) = self
-            .seen
-            .pods
-            .iter()
-            .find(|pod| pod.name_any() == name && pod.uid().as_deref() == Some(uid))
-        else {
-            return Ok(());
-        };
-        let others: Vec<&String> = pod
-            .finalizers()
-            .iter()
-            .filter(|finalizer| *finalizer != names::FINALIZER_METERING)
-            .collect();
-        let metadata =
-            json!({"uid": uid, "resourceVersion": pod.resource_version(), "finalizers": others});
+        let Some(pod) = self.pod(name, uid) else { return Ok(()) };
+        let metadata = json!({
+            "uid": uid,
+            "resourceVersion": pod.resource_version(),
+            "finalizers": finalizers_of_others(pod),
+        });
         self.context.cluster.patch_pod(&self.holder.namespace, name, metadata).await
     }
+
+    /// Puts labels and our finalizer on a pod, beside those of others.
+    async fn mark(&self, name: &str, uid: &str) -> Result<(), Error> {
+        let Some(pod) = self.pod(name, uid) else { return Ok(()) };
+        let mut finalizers = finalizers_of_others(pod);
+        if pod.metadata.deletion_timestamp.is_none() {
+            finalizers.push(names::FINALIZER_METERING);
+        } else {
+            finalizers = pod.finalizers().iter().map(String::as_str).collect();
+        }
+        let metadata = json!({
+            "uid": uid,
+            "resourceVersion": pod.resource_version(),
+            "labels": {names::LABEL_LEASE: name, names::LABEL_HOLDER: self.holder.name},
+            "finalizers": finalizers,
+        });
+        self.context.cluster.patch_pod(&self.holder.namespace, name, metadata).await
+    }
+
+    /// The pod as this pass saw it.
+    fn pod(&self, name: &str, uid: &str) -> Option<&Pod> {
+        let mut pods = self.seen.pods.iter().map(AsRef::as_ref);
+        pods.find(|pod: &&Pod| pod.name_any() == name && pod.uid().as_deref() == Some(uid))
+    }
+}
+
+fn finalizers_of_others(pod: &Pod) -> Vec<&str> {
+    let all = pod.finalizers().iter().map(String::as_str);
+    all.filter(|finalizer| *finalizer != names::FINALIZER_METERING).collect()
 }
 
 fn unreadable(lease: &str, why: &str) -> Error {

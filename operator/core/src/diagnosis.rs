@@ -77,12 +77,15 @@ pub fn end(
     Some(End { at: at.clamp(bound.at, now.max(bound.at)), known, finding, exit_code })
 }
 
-/// The kubelet says when the containers with cards ended. It held the cards as well while none of
-/// them could start, and does not say until when.
+/// The kubelet says when the containers with cards ended. It held the cards as well while the next of
+/// them could not start, and does not say until when.
 fn end_time(pod: &PodFacts, bound: &Bound, now: Timestamp) -> (Timestamp, EndKnown) {
-    let with_cards =
-        |name: &str| matches!(name, container::PREFLIGHT | container::PREPARE | container::MAIN);
-    let ended = pod.ends().any(|(name, ended)| with_cards(name) && ended.finished_at.is_some());
+    let is_last = |name: &str, ended: &Ended| match name {
+        container::MAIN => true,
+        container::PREFLIGHT | container::PREPARE => ended.exit_code != 0,
+        _ => false,
+    };
+    let ended = pod.ends().any(|(name, ended)| is_last(name, ended) && ended.finished_at.is_some());
     match pod.last_end() {
         Some(at) if ended => (at, EndKnown::Kubelet),
         None if pod.reason.is_some() && !pod.deletion_requested => (bound.at, EndKnown::Refused),

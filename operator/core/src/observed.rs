@@ -138,6 +138,8 @@ pub struct PastRun {
     pub reason: Option<Reason>,
     /// When it was released.
     pub ended_at: Option<Timestamp>,
+    /// How long its program ran.
+    pub ran: SignedDuration,
     /// What it cost.
     pub charged: Money,
     /// The currency.

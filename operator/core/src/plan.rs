@@ -125,10 +125,12 @@ pub enum Command {
         /// Why.
         reason: Reason,
     },
-    /// Put the labels back by which the pod is watched.
-    LabelPod {
+    /// Put back what somebody took off: the labels by which the pod is watched, and our finalizer.
+    MarkPod {
         /// The pod, which is named like its lease.
         pod: String,
+        /// Which object of that name.
+        uid: String,
     },
     /// Tell the agent another running time.
     TellRuntime {

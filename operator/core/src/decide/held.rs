@@ -48,13 +48,15 @@ pub(super) fn go_on(
     }
     let bounds = bounds(run, pod);
     let deadline = deadline(run, pod, held, bounds);
-    let stop = stop.cloned().or_else(|| due(draft, run, pod, bound, deadline, now));
+    let first = deadline_of_the_check(pod, deadline);
+    let stop = stop.cloned().or_else(|| due(draft, run, pod, bound, first, now));
     record(draft, run, pod, bound, held, stop.as_ref());
     show(draft, run, held, deadline, pod);
     tell(draft, pod, bounds, stop.as_ref());
     enforce(draft, pod, stop.as_ref(), now);
-    if !pod.labelled {
-        draft.commands.push(Command::LabelPod { pod: pod.name.clone() });
+    // The finalizer keeps a pod that is deleted until its end is in the ledger.
+    if !pod.labelled || (!pod.metered && !pod.deletion_requested) {
+        draft.commands.push(Command::MarkPod { pod: pod.name.clone(), uid: pod.uid.clone() });
     }
     draft.stands(stage(run, pod, bound, held, stop.as_ref()));
 }
@@ -120,18 +122,22 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
             .min(Deadline { at: lease::later(held.at, paid), reason: Reason::BudgetExhausted }),
         None => deadline,
     };
-    let deadline = match pod.container(container::PREFLIGHT) {
-        Some(ContainerState::Running { started_at: Some(at) }) => deadline.min(Deadline {
-            at: lease::later(*at, PREFLIGHT_TIMEOUT),
-            reason: Reason::NvidiaSmiTimeout,
-        }),
-        _ => deadline,
-    };
     match pod.held_up().and_then(|(name, word, said)| obstacle(name, word, said)) {
         Some(Obstacle { patience, ends_as, shown_as: _ }) => {
             deadline.min(Deadline { at: lease::later(held.at, patience), reason: ends_as })
         }
         None => deadline,
+    }
+}
+
+/// The same while the cards are checked. It is not shown: a check lasts seconds, unless it hangs.
+fn deadline_of_the_check(pod: &PodFacts, deadline: Deadline) -> Deadline {
+    match pod.container(container::PREFLIGHT) {
+        Some(ContainerState::Running { started_at: Some(at) }) => deadline.min(Deadline {
+            at: lease::later(*at, PREFLIGHT_TIMEOUT),
+            reason: Reason::NvidiaSmiTimeout,
+        }),
+        _ => deadline,
     }
 }
 

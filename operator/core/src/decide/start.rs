@@ -121,11 +121,10 @@ fn open_run(draft: &mut Draft, desired: &Desired, ledger: &[PastRun]) {
     status.pause = None;
     status.card = None;
     status.node = None;
-    status.runtime_used = SignedDuration::ZERO;
-    let charged = ledger
-        .iter()
-        .filter(|past| past.was_held && past.is_of(desired))
-        .fold(Money::ZERO, |sum, past| sum.plus(past.charged));
+    let same = || ledger.iter().filter(|past| past.was_held && past.is_of(desired));
+    status.runtime_used =
+        same().fold(SignedDuration::ZERO, |sum, past| sum.saturating_add(past.ran));
+    let charged = same().fold(Money::ZERO, |sum, past| sum.plus(past.charged));
     status.cost = Cost {
         currency: desired.currency.clone(),
         charged,

@@ -172,9 +172,23 @@ fn the_runtimes_words_for_a_specifications_fault_are_known() {
 
 #[test]
 fn a_card_is_held_as_long_as_nothing_with_cards_has_started() {
-    let pod = with(vec![container(container::INSTALL, 0, "Completed", None)]);
-    let end = ended(&pod, QUIET);
-    assert_eq!((end.at, end.known), (at(60), EndKnown::Observed));
+    let done = |name: &str| container(name, 0, "Completed", Some(Reason::Completed));
+    let (install, preflight) = (done(container::INSTALL), done(container::PREFLIGHT));
+    let waiting = ContainerState::Waiting {
+        reason: "CreateContainerConfigError".into(),
+        message: "secret \"a\" not found".into(),
+    };
+    for containers in [
+        vec![install.clone()],
+        // The program waits for a secret and never starts.
+        vec![install.clone(), preflight.clone()],
+        vec![install, preflight, ContainerFacts::first(container::MAIN, waiting)],
+    ] {
+        let end = ended(&with(containers), QUIET);
+        assert_eq!((end.at, end.known), (at(60), EndKnown::Observed));
+    }
+    let failed = with(vec![container(container::PREFLIGHT, 1, "Error", Some(Reason::GpuLost))]);
+    assert_eq!(ended(&failed, QUIET).known, EndKnown::Kubelet);
 }
 
 #[test]

@@ -254,10 +254,17 @@ fn a_vanished_pod_closes_its_lease_and_nobody_pays() {
 }
 
 #[test]
-fn a_pod_that_lost_its_labels_gets_them_back() {
+fn a_pod_that_lost_its_labels_or_its_finalizer_gets_them_back() {
     let mut world = World::with(a_job());
     world.settle().bind().run();
-    world.pod().labelled = false;
+    (world.pod().labelled, world.pod().metered) = (false, true);
     world.settle();
     assert!(world.pod().labelled);
+    (world.pod().labelled, world.pod().metered) = (true, false);
+    world.settle();
+    assert!(world.pod().metered);
+    // The API server takes no new one for a pod that is being deleted.
+    (world.pod().deletion_requested, world.pod().metered) = (true, false);
+    let plan = world.plan();
+    assert!(!plan.commands.iter().any(|command| matches!(command, Command::MarkPod { .. })));
 }

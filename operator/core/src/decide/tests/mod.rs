@@ -219,7 +219,9 @@ impl World {
             Command::OrderStop { reason, .. } => {
                 self.pod().stop_told = Some(reason.name().to_owned());
             }
-            Command::LabelPod { .. } => self.pod().labelled = true,
+            Command::MarkPod { .. } => {
+                (self.pod().labelled, self.pod().metered) = (true, true);
+            }
             Command::TellRuntime { runtime, .. } => self.pod().runtime_told = Some(*runtime),
             Command::DeletePod { pod, .. } => {
                 for known in self.pods.iter_mut().filter(|known| known.name == *pod) {

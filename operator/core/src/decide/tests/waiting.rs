@@ -33,6 +33,7 @@ fn a_refused_pod_costs_nothing_and_is_tried_again_later() {
 
 fn a_past_run(lease: &str, attempt: u32) -> PastRun {
     PastRun {
+        ran: seconds(40),
         rerun: 0,
         spec_hash: Some("v1:a".into()),
         attempt,
@@ -56,6 +57,7 @@ fn a_run_in_the_ledger_is_adopted_and_never_started_again() {
     world.ledger = vec![past(0, true)];
     world.settle();
     assert_eq!((world.ready(), world.created.len()), ((Truth::False, Reason::AlreadyRan), 0));
+    assert_eq!(world.status().runtime_used, seconds(40));
     assert!(
         world
             .status()
