@@ -125,7 +125,7 @@ pub struct GpuLeaseStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::instant")]
     pub running_at: Option<String>,
-    /// The order to stop the program, once it was given.
+    /// Why the lease has to end, once that is known: an order to stop the program, or an eviction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<LeaseStop>,
     /// When the cards came back.
@@ -165,8 +165,8 @@ pub struct GpuLeaseStatus {
     pub absorbed: Option<String>,
 }
 
-/// An order to stop the program. It stands here before the program is told, and decides until when
-/// the lease is paid.
+/// Why a lease has to end: an order to stop the program, which stands here before the program is told,
+/// or an eviction. It decides until when the lease is paid.
 #[derive(JsonSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseStop {

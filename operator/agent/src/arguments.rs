@@ -2,8 +2,9 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// Where container toolkits put the driver's tools: NVIDIA's own, the device plugin of GKE, WSL.
-const TOOLKIT_PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/usr/lib/wsl/lib"];
+/// Where container toolkits put the driver's tools: the device plugin of GKE, WSL, NVIDIA's own. The
+/// last one is the place where an image can have one too, over which NVIDIA's own is mounted.
+const TOOLKIT_PLACES: [&str; 3] = ["/usr/local/nvidia/bin", "/usr/lib/wsl/lib", "/usr/bin"];
 
 /// In-pod agent of leasehold: checks the cards, runs the program, ends it on time.
 #[derive(Debug, clap::Parser)]

@@ -86,7 +86,7 @@ impl Journal {
                 reason,
                 evidence = stop.evidence,
                 at = stop.at,
-                "stop ordered"
+                "stop recorded"
             );
         }
         // One that was not known as open was final before.

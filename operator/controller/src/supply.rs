@@ -156,16 +156,18 @@ impl Supply {
         inner.rebuild();
     }
 
-    /// A pod on a node. Tells whether cards became free.
+    /// A pod on a node. Tells whether cards became free: its own, or those of another node where it was
+    /// planned.
     pub fn placed(&self, key: PodKey, pod: &Pod) -> bool {
         match usage_of(pod).filter(|_| !has_ended(pod)) {
             Some(usage) => {
                 let mut inner = self.lock();
-                inner.claimed.remove(&key);
+                let claim = inner.claimed.remove(&key);
+                let is_elsewhere = claim.is_some_and(|claim| claim.usage.node != usage.node);
                 if inner.holding.insert(key, usage.clone()) != Some(usage) {
                     inner.recount();
                 }
-                false
+                is_elsewhere
             }
             None => self.pod_is_gone(&key),
         }
@@ -217,10 +219,13 @@ impl Supply {
     }
 
     /// Drops pods of ours that a new list did not name, although they were decided before it.
-    pub fn keep_ours(&self, keys: &HashSet<PodKey>) {
+    /// Tells whether cards became free.
+    pub fn keep_ours(&self, keys: &HashSet<PodKey>) -> bool {
         let mut inner = self.lock();
+        let before = inner.claimed.len();
         inner.claimed.retain(|key, claim| keys.contains(key) || claim.is_newer_than_list);
         inner.recount();
+        inner.claimed.len() < before
     }
 
     /// Drops pods that a new list did not name.

@@ -237,7 +237,11 @@ impl Feed {
                     listed.insert(key(pod));
                     supply.ours(key(pod), pod);
                 }
-                Event::InitDone => supply.keep_ours(&listed),
+                Event::InitDone => {
+                    if supply.keep_ours(&listed) {
+                        self.ring_next_in_line();
+                    }
+                }
                 Event::Apply(pod) => supply.ours(key(pod), pod),
                 // A pod that only lost its labels still holds its cards.
                 Event::Delete(pod) => {

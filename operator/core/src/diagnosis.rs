@@ -43,6 +43,8 @@ pub struct Circumstances<'a> {
     pub holder: HolderPresence,
     /// By what the pod's node is being emptied, when it is.
     pub emptied: Option<&'a str>,
+    /// When its program was first seen to run.
+    pub running_at: Option<Timestamp>,
 }
 
 /// What the judges look at.
@@ -52,6 +54,7 @@ struct Case<'a> {
     stop: Option<&'a Stop>,
     holder: HolderPresence,
     emptied: Option<&'a str>,
+    running_at: Option<Timestamp>,
 }
 
 /// The end of a bound pod, once all of its containers have ended; `None` before.
@@ -65,8 +68,8 @@ pub fn end(
     if !pod.is_over {
         return None;
     }
-    let Circumstances { stop, holder, emptied } = circumstances;
-    let case = Case { pod, bound, stop, holder, emptied };
+    let Circumstances { stop, holder, emptied, running_at } = circumstances;
+    let case = Case { pod, bound, stop, holder, emptied, running_at };
     let finding =
         JUDGES.iter().find_map(|judge| judge(&case)).unwrap_or_else(|| unexplained(&case));
     let (at, known) = end_time(pod, bound, now);
@@ -148,13 +151,15 @@ fn refused_by_the_kubelet(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// A kubelet starts the program of a pod like ours again only when somebody has changed its container
-/// (`computePodActions` in `pkg/kubelet/kuberuntime/kuberuntime_manager.go`). What runs then, and how
-/// it ends, is nothing that the job says.
-pub(crate) fn changed(pod: &PodFacts) -> Option<Finding> {
+/// A kubelet starts a program of a pod like ours again that has run only when somebody has changed its
+/// container (`computePodActions` in `pkg/kubelet/kuberuntime/kuberuntime_manager.go`). What runs then,
+/// and how it ends, is nothing that the job says. A container that was made and never started, as when
+/// its runtime is killed meanwhile, counts as started again as well.
+pub(crate) fn changed(pod: &PodFacts, running_at: Option<Timestamp>) -> Option<Finding> {
     let main = pod.containers.iter().find(|one| one.name == container::MAIN)?;
     let (name, restarts) = (&pod.name, main.restarts);
-    (restarts > 0).then(|| {
+    let first_start = main.started_before.or(running_at)?;
+    (restarts > 0 && !main.state.is_start_at(first_start)).then(|| {
         let evidence = format!(
             "somebody changed container {} of pod {name}: it was started again ({restarts} ×)",
             main.name
@@ -164,7 +169,7 @@ pub(crate) fn changed(pod: &PodFacts) -> Option<Finding> {
 }
 
 fn changed_while_it_ran(case: &Case<'_>) -> Option<Finding> {
-    let changed = changed(case.pod)?;
+    let changed = changed(case.pod, case.running_at)?;
     Some(case.stop.map_or(changed, |stop| stop.finding.clone()))
 }
 

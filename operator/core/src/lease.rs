@@ -82,8 +82,9 @@ impl EndKnown {
     }
 }
 
-/// An order to stop the program of a held lease. It is in the lease before the agent is told, so
-/// that nobody but the operator decides what a release is called and until when it is paid.
+/// Why a held lease has to end, or ends because its pod was evicted. An order to stop is in the lease
+/// before the agent is told, so that nobody but the operator decides what a release is called and until
+/// when it is paid; an eviction is judged when it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Why, with what was seen then.

@@ -75,6 +75,8 @@ pub struct Disruption {
     pub reason: String,
     /// The rest.
     pub message: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
 }
 
 impl Disruption {
@@ -123,6 +125,18 @@ pub struct ContainerFacts {
     pub restarts: u32,
     /// When it had started before it was started again.
     pub started_before: Option<Timestamp>,
+}
+
+impl ContainerState {
+    /// Whether it started then.
+    #[must_use]
+    pub fn is_start_at(&self, at: Timestamp) -> bool {
+        match self {
+            Self::Running { started_at } => *started_at == Some(at),
+            Self::Ended(ended) => ended.started_at == Some(at),
+            Self::Waiting { .. } => false,
+        }
+    }
 }
 
 impl ContainerFacts {

@@ -86,6 +86,7 @@ fn disrupted(pod: &Pod) -> Option<Disruption> {
     Some(Disruption {
         reason: target.reason.clone().unwrap_or_default(),
         message: target.message.clone().unwrap_or_default(),
+        since: known(target.last_transition_time.as_ref()),
     })
 }
 

@@ -31,9 +31,13 @@ pub(super) fn go_on(
     }
 }
 
-/// The lease's own pod: a pod of that name can be anybody's.
+/// The lease's own pod: a pod of that name can be anybody's, and a copy can be made of ours.
 fn is_of(pod: &PodFacts, lease: &LeaseFacts) -> bool {
-    pod.name == lease.terms.name && pod.lease_uid.as_ref() == Some(&lease.uid)
+    pod.name == lease.terms.name
+        && match &lease.pod_uid {
+            Some(uid) => *uid == pod.uid,
+            None => pod.lease_uid.as_ref() == Some(&lease.uid),
+        }
 }
 
 /// The attempt and what still speaks for it.
@@ -89,7 +93,7 @@ fn silence(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<(Timestamp, Timest
     Some((since, lease::later(since, seen.node_patience)))
 }
 
-/// A node that had cards stays in the market until it is deleted.
+/// A node that had cards stays in the market until it is deleted, or until the operator begins anew.
 fn emptied(seen: &Observed<'_>, lease: &LeaseFacts) -> Option<String> {
     let pod = pod_of(seen, lease)?;
     match node_of(seen, pod.bound.as_ref()?) {

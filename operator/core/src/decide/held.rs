@@ -4,7 +4,8 @@
 use jiff::Timestamp;
 
 use super::{
-    AGENT_MARGIN, Draft, PREFLIGHT_TIMEOUT, STAMP_RESOLUTION, Situation, attempt::Run, close, start,
+    AGENT_MARGIN, Draft, LONGEST_CHECK, NODE_IS_SEEN_WITHIN, PREFLIGHT_TIMEOUT, STAMP_RESOLUTION,
+    Situation, attempt::Run, close, start,
 };
 use crate::{
     desired::defaults::STARTUP_TIMEOUT,
@@ -33,7 +34,8 @@ pub(super) fn go_on(
     let held = Held { at: bound.at, running_at: recorded.or_else(|| pod.running_at()) };
     let stop = run.lease.stop.as_ref();
     let emptied = run.emptied.as_deref();
-    let circumstances = Circumstances { stop, holder: run.holder, emptied };
+    let running_at = held.running_at;
+    let circumstances = Circumstances { stop, holder: run.holder, emptied, running_at };
     if let Some(end) = diagnosis::end(pod, bound, circumstances, now) {
         close::ended(draft, run, pod, bound, held, &end);
         return;
@@ -48,7 +50,7 @@ pub(super) fn go_on(
     }
     let bounds = bounds(run, pod);
     let deadline = deadline(run, pod, held, bounds);
-    let first = deadline_of_the_check(pod, deadline);
+    let first = deadline_of_the_check(pod, held, deadline);
     let stop = stop.cloned().or_else(|| due(draft, run, pod, bound, first, now));
     record(draft, run, pod, bound, held, stop.as_ref());
     show(draft, run, held, deadline, pod);
@@ -131,10 +133,10 @@ fn deadline(run: &Run<'_>, pod: &PodFacts, held: Held, bounds: Bounds) -> Deadli
 }
 
 /// The same while the cards are checked. It is not shown: a check lasts seconds, unless it hangs.
-fn deadline_of_the_check(pod: &PodFacts, deadline: Deadline) -> Deadline {
+fn deadline_of_the_check(pod: &PodFacts, held: Held, deadline: Deadline) -> Deadline {
     match pod.container(container::PREFLIGHT) {
         Some(ContainerState::Running { started_at: Some(at) }) => deadline.min(Deadline {
-            at: lease::later(*at, PREFLIGHT_TIMEOUT),
+            at: lease::later((*at).max(held.at), PREFLIGHT_TIMEOUT),
             reason: Reason::NvidiaSmiTimeout,
         }),
         _ => deadline,
@@ -172,7 +174,7 @@ fn due(
     } else {
         lease::later(deadline.at, STAMP_RESOLUTION)
     };
-    if let Some(finding) = ended_by_others(run, pod, bound) {
+    if let Some(finding) = ended_by_others(draft, run, pod, bound, now) {
         return Some(Stop { finding, at: now });
     }
     if now < at {
@@ -183,13 +185,29 @@ fn due(
 }
 
 /// Why a pod has to end, or ends, whatever its deadline says. An eviction is judged when it is first
-/// seen: by the end of the pod its node may be open again.
-fn ended_by_others(run: &Run<'_>, pod: &PodFacts, bound: &Bound) -> Option<Finding> {
-    let evicted = || {
-        let judged = diagnosis::eviction(pod, bound, run.emptied.as_deref());
-        judged.filter(|_| pod.deletion_requested)
-    };
-    run.unwanted.clone().or_else(|| diagnosis::changed(pod)).or_else(evicted)
+/// seen: by the end of the pod its node may be open again. But `kubectl drain` evicts right after its
+/// cordon, which may be seen later.
+fn ended_by_others(
+    draft: &mut Draft,
+    run: &Run<'_>,
+    pod: &PodFacts,
+    bound: &Bound,
+    now: Timestamp,
+) -> Option<Finding> {
+    let why = run.unwanted.clone();
+    let why =
+        why.or_else(|| diagnosis::changed(pod, run.lease.held.and_then(|held| held.running_at)));
+    if why.is_some() || !pod.deletion_requested {
+        return why;
+    }
+    let judged = diagnosis::eviction(pod, bound, run.emptied.as_deref())?;
+    let since = pod.disrupted.as_ref().and_then(|disruption| disruption.since).unwrap_or(now);
+    let certain_at = lease::later(since, NODE_IS_SEEN_WITHIN);
+    if judged.reason == Reason::PodDisrupted || certain_at <= now {
+        return Some(judged);
+    }
+    draft.wake_by(certain_at);
+    None
 }
 
 /// Why a pod has to end at its deadline: before its program, with what kept it from it.
@@ -199,6 +217,8 @@ fn overdue(pod: &PodFacts, bound: &Bound, deadline: Deadline) -> Finding {
         return Finding::new(reason, format!("the deadline was {at}"));
     }
     let by_time_or_money = matches!(reason, Reason::StartupTimeout | Reason::BudgetExhausted);
+    let hangs = by_time_or_money && check_is_late(pod, at);
+    let reason = if hangs { Reason::NvidiaSmiTimeout } else { reason };
     if by_time_or_money && !pod.has_started() {
         return diagnosis::nothing_started(pod, bound);
     }
@@ -210,6 +230,16 @@ fn overdue(pod: &PodFacts, bound: &Bound, deadline: Deadline) -> Finding {
             Payer::User => evidence,
         },
     )
+}
+
+/// Whether the check of cards has lasted longer than the agent gives it, whatever ends it now.
+fn check_is_late(pod: &PodFacts, at: Timestamp) -> bool {
+    match pod.container(container::PREFLIGHT) {
+        Some(ContainerState::Running { started_at: Some(start) }) => {
+            at.duration_since(*start) > LONGEST_CHECK
+        }
+        _ => false,
+    }
 }
 
 /// Deletes what does not stop: a pod whose agent cannot act yet at once, any other one when its
@@ -252,7 +282,9 @@ fn stage(
         }
         None => (Reason::Preparing, what),
     };
-    if let Some(stop) = stop {
+    if let Some(stop) = stop.filter(|_| pod.deletion_requested) {
+        Situation::Releasing(Finding::new(Reason::Releasing, stop.finding.evidence.clone()))
+    } else if let Some(stop) = stop {
         let evidence = format!("told to stop: {}; {what}", stop.finding.reason);
         Situation::Releasing(Finding::new(Reason::Releasing, evidence))
     } else if pod.deletion_requested {

@@ -39,6 +39,11 @@ pub const STAMP_RESOLUTION: SignedDuration = SignedDuration::from_secs(1);
 /// How long the check of cards may take. The agent gives nvidia-smi 20 s; what takes longer hangs
 /// in the driver, where no kill reaches it, and keeps its container from ending.
 pub const PREFLIGHT_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+/// What a check of cards takes that does not hang: those 20 s, and a slow node.
+pub const LONGEST_CHECK: SignedDuration = SignedDuration::from_mins(1);
+/// How long after an eviction its node's cordon may be seen: nodes and pods are watched apart, and a
+/// watch that broke off is back within seconds.
+pub const NODE_IS_SEEN_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// How long after the end of the grace period the operator waits for the agent before it deletes
 /// the pod.
 pub const AGENT_MARGIN: SignedDuration = SignedDuration::from_secs(20);

@@ -79,10 +79,10 @@ fn reason(pod: &PodFacts, stop: Option<Reason>) -> Reason {
 
 /// No order, the job is there, the node stays.
 const QUIET: Circumstances<'static> =
-    Circumstances { stop: None, holder: HolderPresence::Present, emptied: None };
+    Circumstances { stop: None, holder: HolderPresence::Present, emptied: None, running_at: None };
 
 fn disrupted_by(reason: &str) -> Disruption {
-    Disruption { reason: reason.into(), message: "words".into() }
+    Disruption { reason: reason.into(), message: "words".into(), since: None }
 }
 
 #[test]

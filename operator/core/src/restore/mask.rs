@@ -29,7 +29,7 @@ impl Mask {
     #[must_use]
     pub fn apply(&self, text: &str) -> String {
         let known = |text: String, secret: &String| text.replace(secret.as_str(), MASK);
-        without_userinfo(&self.secrets.iter().fold(text.to_owned(), known))
+        without_credentials(&self.secrets.iter().fold(text.to_owned(), known))
     }
 
     /// The beginning of a longer text, without secrets and without an end that could be half of one.
@@ -67,8 +67,9 @@ pub(super) fn authority(after: &str) -> &str {
     after.split(ends).next().unwrap_or_default()
 }
 
-/// The part before `@` in every address: RFC 3986 ends it before the first `/`, `?` or `#`.
-fn without_userinfo(text: &str) -> String {
+/// Without the part before `@` in every address, which RFC 3986 ends before the first `/`, `?` or `#`,
+/// and without its query: signed addresses and tokens are written there.
+fn without_credentials(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
@@ -78,6 +79,17 @@ fn without_userinfo(text: &str) -> String {
         if let Some((userinfo, _)) = authority(after).rsplit_once('@') {
             shown.push_str(MASK);
             rest = after.get(userinfo.len()..).unwrap_or_default();
+        }
+        let ends = |letter: char| letter.is_whitespace() || "\"'`<>".contains(letter);
+        let (address, others) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        if let Some((place, query)) = address.split_once('?').filter(|(_, query)| !query.is_empty())
+        {
+            shown.push_str(place);
+            shown.push('?');
+            shown.push_str(MASK);
+            let fragment = query.find('#').and_then(|at| query.get(at..));
+            shown.push_str(fragment.unwrap_or_default());
+            rest = others;
         }
     }
     shown.push_str(rest);
@@ -105,11 +117,18 @@ mod tests {
         for (text, shown) in [
             ("https://user:s3cret@host/simple", "https://***@host/simple"),
             ("at (http://token@host:80/x)", "at (http://***@host:80/x)"),
-            ("a https://u:p@h1 b ftp://u@h2?q", "a https://***@h1 b ftp://***@h2?q"),
+            ("a https://u:p@h1 b ftp://u@h2?q", "a https://***@h1 b ftp://***@h2?***"),
             ("git+ssh://git@host/x.git@v1", "git+ssh://***@host/x.git@v1"),
             ("https://host/a@1/b", "https://host/a@1/b"),
             ("https://user:p@ss@host", "https://***@host"),
             ("`https://u:p@host`", "`https://***@host`"),
+            (
+                "at https://host/x.whl?sig=s3cret&a=b#sha256=1 next",
+                "at https://host/x.whl?***#sha256=1 next",
+            ),
+            ("`https://host/?token=s3cret`", "`https://host/?***`"),
+            ("https://h/a?b=c://d?e f://g?h", "https://h/a?*** f://g?***"),
+            ("did https://host/ end?", "did https://host/ end?"),
             ("nothing @ all ://", "nothing @ all ://"),
             ("https://é:ü@host/ß", "https://***@host/ß"),
         ] {

@@ -18,7 +18,7 @@ fn a_sick_card_costs_nothing_and_says_where() {
 }
 
 fn evicted() -> Disruption {
-    Disruption { reason: "EvictionByEvictionAPI".into(), message: "evicted".into() }
+    Disruption { reason: "EvictionByEvictionAPI".into(), message: "evicted".into(), since: None }
 }
 
 #[test]
@@ -59,19 +59,30 @@ fn an_eviction_from_a_node_that_is_gone_is_paid_by_nobody() {
 
 #[test]
 fn an_eviction_is_judged_when_it_is_first_seen() {
-    for (at_first, at_the_end, expected) in [
-        (Some("cordoned"), None, Reason::PodDisrupted),
-        (None, Some("cordoned"), Reason::PodDeleted),
+    let cordoned = Some("cordoned");
+    for (at_first, soon, at_the_end, expected) in [
+        (cordoned, None, None, Reason::PodDisrupted),
+        (None, None, cordoned, Reason::PodDeleted),
+        // The watch of nodes is late.
+        (None, cordoned, None, Reason::PodDisrupted),
     ] {
         let mut world = World::with(a_job());
         world.settle().bind().run().after(300);
         world.market.nodes[0].emptied = at_first.map(str::to_owned);
-        world.pod().disrupted = Some(evicted());
+        let since = Some(world.at());
+        world.pod().disrupted = Some(Disruption { since, ..evicted() });
         world.pod().deletion_requested = true;
         world.settle();
+        assert_eq!(world.lease.as_ref().unwrap().stop.is_some(), at_first.is_some());
+        world.after(3);
+        if soon.is_some() {
+            world.market.nodes[0].emptied = soon.map(str::to_owned);
+        }
+        world.settle().after(7).settle();
         let stop = world.lease.as_ref().unwrap().stop.clone().unwrap();
         assert_eq!(stop.finding.reason, expected);
         assert_eq!(world.pod().stop_told, None, "the kubelet tells the agent");
+        assert_eq!(world.ready().1, Reason::Releasing);
         world.market.nodes[0].emptied = at_the_end.map(str::to_owned);
         world.after(20).exit(143, Reason::PodDeleted);
         assert_eq!(world.ready(), (Truth::False, expected));
@@ -138,6 +149,45 @@ fn a_program_whose_container_was_changed_is_stopped_and_paid_from_its_first_star
         assert_eq!((world.closed[0].paid_by, world.ready().1), (Payer::User, Reason::PodChanged));
         assert_eq!(world.closed[0].bill.billed_seconds, 305);
     }
+}
+
+#[test]
+fn a_container_that_was_made_twice_and_started_once_was_changed_by_nobody() {
+    let mut world = World::with(a_job());
+    world.settle().bind();
+    let started_at = Some(world.at());
+    let state = ContainerState::Running { started_at };
+    let made_twice =
+        ContainerFacts { restarts: 1, ..ContainerFacts::first(container::MAIN, state) };
+    world.pod().containers = vec![made_twice];
+    world.settle().after(60).settle();
+    assert_eq!((world.ready().1, world.stop()), (Reason::Running, None));
+    let finished_at = Some(world.at());
+    let ended = Ended {
+        started_at,
+        finished_at,
+        exit_code: 0,
+        reason: "Completed".into(),
+        message: String::new(),
+        report: None,
+    };
+    world.pod().containers[0].state = ContainerState::Ended(ended);
+    world.pod().is_over = true;
+    world.settle();
+    assert_eq!(world.ready(), (Truth::True, Reason::Succeeded));
+}
+
+#[test]
+fn a_copy_of_a_pod_is_not_the_pod() {
+    let mut world = World::with(a_job());
+    world.settle().bind().run().after(300);
+    world.pod().uid = "of-the-copy".into();
+    world.settle();
+    assert_eq!(
+        (world.closed[0].paid_by, world.ready().1),
+        (Payer::Infrastructure, Reason::PodLost)
+    );
+    assert!(world.pods.is_empty() || world.pod().deletion_requested);
 }
 
 #[test]

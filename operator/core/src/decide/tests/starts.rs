@@ -205,3 +205,17 @@ fn a_check_of_cards_that_hangs_in_the_driver_holds_them_for_minutes_and_costs_no
     assert_eq!(world.bill(), (Payer::Infrastructure, 0, Reason::NvidiaSmiTimeout));
     world.says(&["node-1", "container preflight has been at work since"]);
 }
+
+#[test]
+fn money_that_ends_while_a_check_of_cards_hangs_is_not_spent() {
+    let mut world = World::with(a_job());
+    world.spec(|job| job.limit = Limit::Amount(Money::parse("0.02").unwrap()));
+    world.settle().bind().after(10);
+    let started_at = Some(world.at());
+    let state = ContainerState::Running { started_at };
+    world.pod().containers = vec![ContainerFacts::first(container::PREFLIGHT, state)];
+    world.settle().after(170).settle();
+    assert!(world.pod().deletion_requested);
+    world.vanish_from_node();
+    assert_eq!(world.bill(), (Payer::Infrastructure, 0, Reason::NvidiaSmiTimeout));
+}
