@@ -229,8 +229,18 @@ impl Cluster {
         bounded(doing, api.replace_status(&name, &post(), card)).await.map(|_| ())
     }
 
-    /// Tells a notice as an Event. An Event that cannot be written stops nothing.
-    pub async fn tell(&self, job: &GpuJob, notice: &Notice) {
+    /// Tells a notice as an Event about a job and the pod of its attempt. An Event that cannot be
+    /// written stops nothing.
+    pub async fn tell(&self, job: &GpuJob, pod: Option<&str>, notice: &Notice) {
+        // Events of one word are counted together under the text of the first, but for those that
+        // are about another pod.
+        let pod = pod.map(|name| ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            namespace: job.namespace(),
+            name: Some(name.to_owned()),
+            ..ObjectReference::default()
+        });
         let about: ObjectReference = job.object_ref(&());
         let event = Event {
             type_: match notice.severity {
@@ -240,7 +250,7 @@ impl Cluster {
             reason: notice.finding.reason.name().to_owned(),
             note: Some(shortened(&notice.finding.evidence)),
             action: "Lease".to_owned(),
-            secondary: None,
+            secondary: pod,
         };
         let doing = format!("write event {} about {}", event.reason, job.name_any());
         if let Err(error) = bounded(doing, self.recorder.publish(&event, &about)).await {

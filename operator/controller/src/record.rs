@@ -3,7 +3,7 @@
 use leasehold_core::plan::Plan;
 use leasehold_crds::{GpuJob, status_to_wire};
 
-use crate::{context::Context, error::Error, observe::Seen};
+use crate::{context::Context, error::Error, observe::Seen, run::holder_of_job};
 
 /// Records the plan's status.
 ///
@@ -23,8 +23,10 @@ pub async fn record(context: &Context, seen: &Seen, plan: &Plan) -> Result<(), E
 
 /// Tells the plan's notices as Events, once everything is done.
 pub async fn tell(context: &Context, seen: &Seen, plan: &Plan) {
-    let Some(job) = &seen.job else { return };
+    let (Some(job), Some(status)) = (&seen.job, &plan.status) else { return };
+    let holder = holder_of_job(job).filter(|_| status.attempt > 0);
+    let pod = holder.map(|holder| holder.attempt_name(status.rerun, status.attempt));
     for notice in &plan.notices {
-        context.cluster.tell(job, notice).await;
+        context.cluster.tell(job, pod.as_deref(), notice).await;
     }
 }

@@ -38,7 +38,7 @@ impl Ends {
                 at: since.saturating_add(longest),
                 reason: Reason::BudgetExhausted,
                 why: format!(
-                    "the budget pays for holding the card {} and no longer",
+                    "the budget pays for holding the card {}, and for gracePeriod after it",
                     readable(longest)
                 ),
             },
