@@ -140,7 +140,10 @@ impl Work<'_> {
         let mut place = Place::new(base.clone(), working_directory.clone());
         let requirements = match gather(&settings.requirements, &mut place) {
             Ok(requirements) => requirements,
-            Err(finding) => return Ok(Err(looked_in(finding, &base).into())),
+            Err(finding) => {
+                let config_map = self.settings.config_map.as_deref();
+                return Ok(Err(looked_in(finding, &base, config_map).into()));
+            }
         };
         let environment = settings.directory.as_path();
         let uv = Uv {
@@ -280,11 +283,15 @@ fn tidy_up(uv: &Uv<'_>, venv: &Path, python: &Python) -> Result<(), Failure> {
 }
 
 /// A file that is missing is missing somewhere.
-fn looked_in(finding: Finding, base: &Path) -> Finding {
+fn looked_in(finding: Finding, base: &Path, config_map: Option<&str>) -> Finding {
     if finding.reason != Reason::EnvironmentFileMissing {
         return finding;
     }
-    let evidence = format!("{}; looked in {}", finding.evidence, base.display());
+    let place = match config_map {
+        Some(name) => format!("ConfigMap {name}, which does not exist or has no such key"),
+        None => base.display().to_string(),
+    };
+    let evidence = format!("{}; looked in {place}", finding.evidence);
     Finding { evidence, ..finding }
 }
 

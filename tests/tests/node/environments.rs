@@ -72,7 +72,7 @@ pub(crate) fn that_cannot_be_restored(stage: &Stage) {
             "no-file",
             needing("environment: {from: {configMap: absent}}"),
             "EnvironmentFileMissing",
-            "requirements.txt",
+            "requirements.txt; looked in ConfigMap absent",
             "User",
         ),
         (

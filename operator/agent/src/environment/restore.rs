@@ -6,6 +6,7 @@
 //! | `LEASEHOLD_REQUIREMENTS` | prepare | requirements files in order, one name a line |
 //! | `LEASEHOLD_FILE_0`, `_1`, … | prepare | files that the job brings along: a name, a line feed, the content |
 //! | `LEASEHOLD_FILES_DIR` | prepare | directory of the files; the container's working directory when missing |
+//! | `LEASEHOLD_CONFIG_MAP` | prepare | the `ConfigMap` whose keys are there, if it is one |
 //! | `LEASEHOLD_HELD_SECONDS` | prepare | as in `run` |
 //! | `LEASEHOLD_INDEX` | prepare | the installation's index, when it has one; says only whose fault a failure is |
 //! | `LEASEHOLD_EXTRA_INDEXES` | prepare | its others, separated by blanks; likewise |
@@ -30,6 +31,7 @@ use super::{
 const BRING: &str = "LEASEHOLD_BRING";
 const REQUIREMENTS: &str = "LEASEHOLD_REQUIREMENTS";
 const FILES_DIR: &str = "LEASEHOLD_FILES_DIR";
+const CONFIG_MAP: &str = "LEASEHOLD_CONFIG_MAP";
 const FILE: &str = "LEASEHOLD_FILE_";
 
 const INDEX: &str = "LEASEHOLD_INDEX";
@@ -82,6 +84,8 @@ pub struct PrepareSettings {
     pub inline: Vec<InlineFile>,
     /// Where the files are; the working directory when missing.
     pub files_directory: Option<PathBuf>,
+    /// The `ConfigMap` whose keys are the files of that directory.
+    pub config_map: Option<String>,
     /// Which servers uv trusts.
     pub trust: TrustSettings,
     /// Longest time from taking the card to the end.
@@ -150,6 +154,7 @@ fn prepare_settings(
             .collect(),
         inline: inline_files(read)?,
         files_directory: read(FILES_DIR).map(PathBuf::from),
+        config_map: text(read, CONFIG_MAP),
         trust: trust_settings(read)?,
         held: optional(read, HELD_SECONDS, "a number of seconds")?.map(Duration::from_secs),
         lease_directory: read(LEASE_DIR).map(PathBuf::from),

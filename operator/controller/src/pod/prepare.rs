@@ -97,8 +97,14 @@ fn files(environment: &Environment, working_dir: Option<&str>) -> Vec<EnvVar> {
         };
         return files.iter().enumerate().map(file).collect();
     }
-    let folder = environment.from.as_ref().map(|_| FILES_DIR).or(working_dir);
-    folder.map(|folder| variable("LEASEHOLD_FILES_DIR", literal(folder))).into_iter().collect()
+    if let Some(from) = &environment.from {
+        return vec![
+            variable("LEASEHOLD_FILES_DIR", FILES_DIR),
+            variable("LEASEHOLD_CONFIG_MAP", literal(&from.config_map)),
+        ];
+    }
+    let folder = working_dir.map(|folder| variable("LEASEHOLD_FILES_DIR", literal(folder)));
+    folder.into_iter().collect()
 }
 
 /// The kubelet reads `$(NAME)` and `$$` in values.

@@ -216,7 +216,11 @@ fn an_environment_is_prepared_from_its_files_alone() {
         (json!({}), &["LEASEHOLD_REQUIREMENTS=requirements.txt", "LEASEHOLD_FILES_DIR=/w"][..]),
         (
             json!({"files": ["a.txt", "b.txt"], "from": {"configMap": "m"}}),
-            &["LEASEHOLD_REQUIREMENTS=a.txt\nb.txt", "LEASEHOLD_FILES_DIR=/leasehold/files"],
+            &[
+                "LEASEHOLD_REQUIREMENTS=a.txt\nb.txt",
+                "LEASEHOLD_FILES_DIR=/leasehold/files",
+                "LEASEHOLD_CONFIG_MAP=m",
+            ],
         ),
         (
             json!({"inline": {"requirements.txt": "idna # $(NAME)"}}),
