@@ -79,12 +79,17 @@ impl Error {
     }
 }
 
+/// What an API server says, with code 500, of an object that its store does not take: etcd's limit
+/// <https://etcd.io/docs/v3.6/dev-guide/limit/>, and that of the connection to it.
+const TOO_LARGE: [&str; 2] = ["request is too large", "message larger than max"];
+
 fn class_of(error: &kube::Error) -> Class {
     match error {
         kube::Error::Api(status) => match status.code {
             409 => Class::Conflict,
             401 | 403 => Class::Denied,
-            400 | 422 => Class::Refused,
+            400 | 413 | 422 => Class::Refused,
+            _ if TOO_LARGE.iter().any(|words| status.message.contains(words)) => Class::Refused,
             _ => Class::Transient,
         },
         kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => Class::Bug,
@@ -101,4 +106,26 @@ pub fn backoff(class: Class, failures: u32) -> Duration {
         Class::Denied | Class::Refused | Class::Bug => Duration::from_secs(5),
     };
     base.saturating_mul(1 << failures.min(8)).min(Duration::from_mins(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_the_store_does_not_take_is_refused_for_good() {
+        for (code, message, class) in [
+            (500, "etcdserver: request is too large", Class::Refused),
+            (500, "trying to send message larger than max (3 vs. 2)", Class::Refused),
+            (500, "etcdserver: leader changed", Class::Transient),
+            (413, "limit is 3145728", Class::Refused),
+            (409, "modified", Class::Conflict),
+            (403, "quota exceeded", Class::Denied),
+        ] {
+            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            assert_eq!(class_of(&kube::Error::Api(status.boxed())), class, "{message}");
+        }
+    }
 }
