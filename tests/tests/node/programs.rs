@@ -118,18 +118,19 @@ pub(crate) fn stopped(stage: &Stage) {
 
 pub(crate) fn money(stage: &Stage) {
     let namespace = jobs::namespace(stage, "money");
-    // 0.40 per hour: 20 s cost 0.002223, of which the grace period may take 5 s.
+    // 0.40 per hour: 110 s cost 0.012223, of which the grace period may take 5 s. A start on a busy
+    // machine takes some of the rest; were it all, it would not be the money that ends the program.
     let yaml = Job::named("poor")
         .running("command: [sleep, infinity]")
         .within("maxRuntime: 20m\ngracePeriod: 5s")
         .yaml()
-        .replace("limit: \"1\"", "limit: \"0.002223\"");
+        .replace("limit: \"1\"", "limit: \"0.012223\"");
     stage.playground.apply(&namespace, &yaml).unwrap();
     jobs::until_ready_is(stage, &namespace, "poor", "BudgetExhausted", LIMIT);
     let status = jobs::ended_as(stage, &namespace, "poor", ("BudgetExhausted", "User"), LIMIT);
     let charged = status.charged.unwrap();
     let charged = leasehold_core::money::Money::parse(&charged).unwrap();
-    assert!(charged.micros() <= 2_223, "{charged}");
+    assert!(charged.micros() <= 12_223, "{charged}");
 }
 
 pub(crate) fn long_name(stage: &Stage) {
