@@ -259,10 +259,10 @@ impl Hand<'_> {
     async fn mark(&self, name: &str, uid: &str) -> Result<(), Error> {
         let Some(pod) = self.pod(name, uid) else { return Ok(()) };
         let mut finalizers = finalizers_of_others(pod);
-        if pod.metadata.deletion_timestamp.is_none() {
+        let has_ours = finalizers.len() < pod.finalizers().len();
+        // A pod that is being deleted takes no new one.
+        if has_ours || pod.metadata.deletion_timestamp.is_none() {
             finalizers.push(names::FINALIZER_METERING);
-        } else {
-            finalizers = pod.finalizers().iter().map(String::as_str).collect();
         }
         let metadata = json!({
             "uid": uid,

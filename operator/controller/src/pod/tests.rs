@@ -1,6 +1,7 @@
 //! A pod that was built is read back as it was meant.
 
 use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Pod;
 use leasehold_core::plan::{PodPlan, Share};
 use leasehold_crds::{GpuJob, Settings};
 use serde_json::{Value, json};
@@ -45,22 +46,21 @@ fn built(spec: &Value) -> Value {
         .unwrap()
 }
 
+/// A pod as the API server gives it back.
+fn stored() -> Pod {
+    let mut pod = built(&json!({"script": "true"}));
+    pod["metadata"]["uid"] = json!("u2");
+    pod["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+    serde_json::from_value(pod).unwrap()
+}
+
 fn at<'a>(pod: &'a Value, path: &str) -> &'a Value {
     pod.pointer(path).unwrap_or(&Value::Null)
 }
 
 #[test]
 fn limits_are_read_back_from_what_nobody_can_change() {
-    let mut pod = build(
-        &job(&json!({"script": "true"})),
-        &plan(),
-        "lease-1",
-        &Settings::default(),
-        "agent:1",
-    );
-    pod.metadata.uid = Some("u2".into());
-    pod.metadata.creation_timestamp =
-        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let mut pod = stored();
     pod.metadata.annotations.as_mut().unwrap().clear();
     let facts = pod_facts(&pod).unwrap();
     assert_eq!(facts.granted.runtime, plan().runtime);
@@ -73,16 +73,7 @@ fn limits_are_read_back_from_what_nobody_can_change() {
 
 #[test]
 fn what_a_pod_waits_for_is_read_from_its_conditions() {
-    let mut pod = build(
-        &job(&json!({"script": "true"})),
-        &plan(),
-        "lease-1",
-        &Settings::default(),
-        "agent:1",
-    );
-    pod.metadata.uid = Some("u2".into());
-    pod.metadata.creation_timestamp =
-        serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    let mut pod = stored();
     pod.status = serde_json::from_value(json!({"phase": "Pending", "conditions": [
         {"type": "PodReadyToStartContainers", "status": "False"},
         {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized",

@@ -17,6 +17,18 @@ fn a_sick_card_costs_nothing_and_says_where() {
     assert_eq!(world.created.len(), 1);
 }
 
+/// A program that ended well and whose report is not there.
+fn completed(started_at: Option<Timestamp>, finished_at: Option<Timestamp>) -> ContainerState {
+    ContainerState::Ended(Ended {
+        started_at,
+        finished_at,
+        exit_code: 0,
+        reason: "Completed".into(),
+        message: String::new(),
+        report: None,
+    })
+}
+
 fn evicted() -> Disruption {
     Disruption { reason: "EvictionByEvictionAPI".into(), message: "evicted".into(), since: None }
 }
@@ -163,15 +175,7 @@ fn a_container_that_was_made_twice_and_started_once_was_changed_by_nobody() {
     world.settle().after(60).settle();
     assert_eq!((world.ready().1, world.stop()), (Reason::Running, None));
     let finished_at = Some(world.at());
-    let ended = Ended {
-        started_at,
-        finished_at,
-        exit_code: 0,
-        reason: "Completed".into(),
-        message: String::new(),
-        report: None,
-    };
-    world.pod().containers[0].state = ContainerState::Ended(ended);
+    world.pod().containers[0].state = completed(started_at, finished_at);
     world.pod().is_over = true;
     world.settle();
     assert_eq!(world.ready(), (Truth::True, Reason::Succeeded));
@@ -241,15 +245,7 @@ fn a_pod_is_deleted_for_a_sidecar_but_not_for_a_kubelet_that_takes_its_time() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(9);
     let finished_at = Some(world.at());
-    let ended = Ended {
-        started_at: Some(Timestamp::UNIX_EPOCH),
-        finished_at,
-        exit_code: 0,
-        reason: "Completed".into(),
-        message: String::new(),
-        report: None,
-    };
-    world.pod().containers[0].state = ContainerState::Ended(ended);
+    world.pod().containers[0].state = completed(Some(Timestamp::UNIX_EPOCH), finished_at);
     world.settle();
     assert!(!world.pod().deletion_requested);
     let sidecar = ContainerState::Running { started_at: None };
