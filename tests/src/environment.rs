@@ -1,7 +1,7 @@
 //! Where `make setup` put what tests need. The only place that reads environment variables, but for
 //! those that are options of the demo.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 /// Programs and images, as `tests/setup/env` exports them.
 #[derive(Clone, Debug)]
@@ -58,6 +58,17 @@ impl Environment {
 #[must_use]
 pub fn sized(usual: usize, soak: usize) -> usize {
     if value("LEASEHOLD_SIZE").as_deref() == Some("soak") { soak } else { usual }
+}
+
+/// The seeds of random tests: so many, or as many as `LEASEHOLD_SEEDS` says, or the only one that
+/// `LEASEHOLD_SEED` names.
+#[must_use]
+pub fn seeds(usual: usize, soak: usize) -> Range<usize> {
+    let number = |variable| value(variable).and_then(|text| text.parse().ok());
+    match number("LEASEHOLD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LEASEHOLD_SEEDS").unwrap_or_else(|| sized(usual, soak)),
+    }
 }
 
 fn path(variable: &'static str) -> Option<PathBuf> {

@@ -16,8 +16,8 @@ use crate::{
     rights::{NEEDED, Right},
 };
 
-/// How often it is asked whether it is there.
-const ASK_EVERY: Duration = Duration::from_secs(5);
+/// How often it is usually asked whether it is there.
+pub const ASK_EVERY: Duration = Duration::from_secs(5);
 /// How often it is asked for rights.
 const RIGHTS_EVERY: Duration = Duration::from_mins(5);
 /// The same while one is missing: whoever grants it wants to see it.
@@ -70,7 +70,7 @@ impl ApiServer {
                     tracing::error!(%right, "a right is missing: {}", right.words());
                 }
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(context.ask_every).await;
         }
     }
 

@@ -8,12 +8,10 @@ use std::{
 };
 
 use leasehold_core::observed::Holder;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::time::delay_queue;
 
-/// How often the loop says that it turns.
-pub const BEAT: Duration = Duration::from_secs(5);
-/// A loop that was silent for so long is stuck: a pass waits for the API server without holding it
+/// A loop that owes an answer for so long is stuck: a pass waits for the API server without holding it
 /// up, so nothing that is right takes a fraction of this.
 pub const STUCK_AFTER: Duration = Duration::from_mins(1);
 
@@ -21,12 +19,15 @@ pub const STUCK_AFTER: Duration = Duration::from_mins(1);
 #[derive(Default)]
 pub struct Backlog {
     inner: Mutex<Inner>,
+    questions: Notify,
 }
 
 #[derive(Default)]
 struct Inner {
     due: HashMap<Holder, (delay_queue::Key, Instant)>,
-    beat: Option<Instant>,
+    loop_has_begun: bool,
+    /// Since when the loop owes the answer that it turns.
+    asked: Option<Instant>,
 }
 
 /// Holders that are due and have no pass yet.
@@ -50,17 +51,30 @@ impl Backlog {
         })
     }
 
-    /// For how long the loop has been silent, when that is longer than it may be. A loop that has
-    /// not begun is not stuck: it waits for the watches.
+    /// Asks the loop whether it turns, and tells for how long it has owed the answer when that is
+    /// longer than it may be. A loop that has not begun is not stuck: it waits for the watches.
     #[must_use]
     pub fn stuck_for(&self, now: Instant) -> Option<Duration> {
-        let silent = now.saturating_duration_since(self.lock().beat?);
+        let mut inner = self.lock();
+        if !inner.loop_has_begun {
+            return None;
+        }
+        let asked = *inner.asked.get_or_insert(now);
+        self.questions.notify_one();
+        let silent = now.saturating_duration_since(asked);
         (silent > STUCK_AFTER).then_some(silent)
     }
 
+    /// Somebody asks whether the loop turns.
+    pub(crate) async fn is_asked(&self) {
+        self.questions.notified().await;
+    }
+
     /// The loop turns.
-    pub(crate) fn beat(&self, now: Instant) {
-        self.lock().beat = Some(now);
+    pub(crate) fn turns(&self) {
+        let mut inner = self.lock();
+        inner.loop_has_begun = true;
+        inner.asked = None;
     }
 
     /// When this holder is due, if it is known.
@@ -105,13 +119,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_has_begun_and_falls_silent_is_stuck() {
+    async fn a_loop_that_has_begun_and_does_not_answer_is_stuck() {
         let backlog = Backlog::default();
         let now = Instant::now();
         let later = now + STUCK_AFTER + Duration::from_secs(1);
+        assert_eq!((backlog.stuck_for(now), backlog.stuck_for(later)), (None, None));
+        backlog.turns();
+        // What lies before the question says nothing.
         assert_eq!(backlog.stuck_for(later), None);
-        backlog.beat(now);
-        assert_eq!(backlog.stuck_for(now + STUCK_AFTER), None);
-        assert_eq!(backlog.stuck_for(later), Some(Duration::from_secs(61)));
+        let longest = later + STUCK_AFTER;
+        assert_eq!(backlog.stuck_for(longest), None);
+        let too_long = longest + Duration::from_secs(1);
+        assert_eq!(backlog.stuck_for(too_long), Some(Duration::from_secs(61)));
+        backlog.is_asked().await;
+        backlog.turns();
+        assert_eq!(backlog.stuck_for(too_long), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use k8s_openapi::api::core::v1::Pod;
@@ -11,6 +12,7 @@ use leasehold_core::observed::Holder;
 use leasehold_crds::{GpuJob, GpuLease, GpuRequest, Settings};
 
 use crate::{
+    api_server::ASK_EVERY,
     backlog::Backlog,
     clock::Clock,
     cluster::Cluster,
@@ -28,6 +30,8 @@ pub struct Context {
     pub cluster: Cluster,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How often the API server is asked whether it is there.
+    pub ask_every: Duration,
     /// The installation's settings.
     pub settings: Settings,
     /// The image that brings the agent into pods.
@@ -70,6 +74,7 @@ impl Context {
             cluster: Cluster::new(client),
             health: Health::new(clock.now()),
             clock,
+            ask_every: ASK_EVERY,
             settings,
             agent_image,
             jobs: Index::new(holder_of_job),

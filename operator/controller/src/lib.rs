@@ -37,6 +37,7 @@ pub mod reconcile;
 pub mod record;
 pub mod rights;
 pub mod run;
+pub mod server_time;
 pub mod service;
 pub mod supply;
 pub mod tasks;

@@ -19,6 +19,7 @@ use leasehold::{
     logging::{self, LogFormat},
     metrics::Metrics,
     run::run,
+    server_time::ServerTime,
     service::{Listen, Service},
     tasks::Tasks,
 };
@@ -97,9 +98,10 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
     config.default_retry = false;
     let metrics = Metrics::default();
     let counting = Counting(metrics.clone());
-    let client = ClientBuilder::try_from(config)?.with_layer(&counting).build();
-    let clock = Arc::new(SystemClock);
-    let context = Context::new(client.clone(), clock, settings, arguments.agent_image, metrics);
+    let clock = ServerTime::new(Arc::new(SystemClock));
+    let client = ClientBuilder::try_from(config)?.with_layer(&counting).with_layer(&clock).build();
+    let context =
+        Context::new(client.clone(), Arc::new(clock), settings, arguments.agent_image, metrics);
     let context = Arc::new(context);
     let mut tasks = Tasks::default();
     if let Listen::At(address) = arguments.listen {

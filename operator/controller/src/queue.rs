@@ -10,11 +10,11 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered}
 use leasehold_core::observed::Holder;
 use tokio::{
     sync::mpsc,
-    time::{Instant, MissedTickBehavior, interval, timeout},
+    time::{Instant, timeout},
 };
 use tokio_util::time::DelayQueue;
 
-use crate::backlog::{BEAT, Backlog};
+use crate::backlog::Backlog;
 
 /// How long passes that are under way may take when the queue is told to end. A pass that is cut
 /// off is finished by the next operator: any prefix of its writes leads to the same end.
@@ -82,13 +82,13 @@ impl Queue {
     {
         let mut passes = FuturesUnordered::new();
         tokio::pin!(stop);
-        let mut beat = interval(BEAT);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let backlog = self.backlog.clone();
+        backlog.turns();
         loop {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                now = beat.tick() => self.backlog.beat(now),
+                () = backlog.is_asked() => backlog.turns(),
                 Some((holder, next)) = passes.next(), if !passes.is_empty() => self.finished(holder, next),
                 Some(holder) = self.changes.recv() => self.changed(holder),
                 Some(due) = self.timers.next(), if passes.len() < self.most && !self.timers.is_empty() => {
@@ -237,8 +237,12 @@ mod tests {
         let (queue, bell) = Queue::new(4, backlog.clone());
         bell.ring(holder("waits"));
         let pass = |_| std::future::pending().boxed();
-        queue.run(pass, tokio::time::sleep(Duration::from_mins(10))).await;
-        // The queue ended, at the latest, a drain ago.
-        assert_eq!(backlog.stuck_for(Instant::now()), None);
+        let asks = async {
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_mins(2)).await;
+                assert_eq!(backlog.stuck_for(Instant::now()), None);
+            }
+        };
+        queue.run(pass, asks).await;
     }
 }

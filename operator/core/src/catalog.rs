@@ -82,17 +82,25 @@ pub fn product_label(product: &str) -> String {
 /// Two names mean the same card only when the whole results are equal, never by prefix.
 #[must_use]
 pub fn normalize(name: &str) -> String {
-    let mut folded: String = name
-        .chars()
-        .filter(|letter| !matches!(letter, '-' | '_' | ' '))
-        .map(|letter| letter.to_ascii_lowercase())
-        .collect();
+    let mut folded: String = letters(name).collect();
     for prefix in ["nvidia", "tesla", "geforce"] {
         if let Some(rest) = folded.strip_prefix(prefix) {
             folded = rest.to_owned();
         }
     }
     folded
+}
+
+fn letters(name: &str) -> impl DoubleEndedIterator<Item = char> {
+    let letters = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' '));
+    letters.map(|letter| letter.to_ascii_lowercase())
+}
+
+/// Whether a name is the same as one that is normalized. Each pass over a job asks this of all names
+/// of all cards, and most differ in their last letter.
+fn is_same(name: &str, normalized: &str) -> bool {
+    letters(name).rev().zip(normalized.chars().rev()).all(|(one, other)| one == other)
+        && normalize(name) == normalized
 }
 
 /// A name that no card has.
@@ -211,8 +219,7 @@ impl Catalog {
     /// alias or printed name (a family name means any board of it).
     pub fn resolve(&self, typed: &str) -> Result<Vec<&Card>, UnknownCard> {
         let wanted = normalize(typed);
-        let by_id: Vec<_> =
-            self.cards.iter().filter(|card| normalize(&card.id) == wanted).collect();
+        let by_id: Vec<_> = self.cards.iter().filter(|card| is_same(&card.id, &wanted)).collect();
         if !by_id.is_empty() {
             return Ok(by_id);
         }
@@ -220,7 +227,7 @@ impl Catalog {
             .cards
             .iter()
             .filter(|card| {
-                card.aliases.iter().chain(&card.products).any(|name| normalize(name) == wanted)
+                card.aliases.iter().chain(&card.products).any(|name| is_same(name, &wanted))
             })
             .collect();
         if named.is_empty() { Err(self.unknown(typed)) } else { Ok(named) }
@@ -234,7 +241,7 @@ impl Catalog {
         let mut named = self
             .cards
             .iter()
-            .filter(|card| card.products.iter().any(|name| normalize(name) == wanted));
+            .filter(|card| card.products.iter().any(|name| is_same(name, &wanted)));
         let first = named.next()?;
         let mut candidates: Vec<_> = std::iter::once(first).chain(named).collect();
         if candidates.len() > 1 {

@@ -16,5 +16,6 @@ pub mod request;
 pub mod select;
 pub mod server;
 pub mod store;
+pub mod versions;
 pub mod watch;
 pub mod write;

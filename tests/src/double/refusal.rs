@@ -58,6 +58,13 @@ impl Refusal {
         Self::new(code, "InternalError", "the server is in trouble".to_owned())
     }
 
+    /// The server has too much to do.
+    #[must_use]
+    pub fn too_many() -> Self {
+        let code = StatusCode::TOO_MANY_REQUESTS;
+        Self::new(code, "TooManyRequests", "please try again later".to_owned())
+    }
+
     /// An admission policy does not want it.
     #[must_use]
     pub fn forbidden(message: &str) -> Self {

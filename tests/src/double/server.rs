@@ -14,16 +14,17 @@ use http_body_util::{BodyExt, Collected, Full, StreamBody, combinators::UnsyncBo
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Frame},
+    header::{self, HeaderValue},
 };
-use jiff::Timestamp;
+use jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::{
     refusal::Refusal,
     request::{Call, Parameters, Target},
     store::{Key, Store, stamp},
+    versions::{Follower, Versions},
     watch::lines,
     write::{Part, merge},
 };
@@ -61,8 +62,10 @@ impl fmt::Debug for ApiServer {
 
 struct Inner {
     store: Mutex<Store>,
-    versions: watch::Sender<u64>,
-    cuts: watch::Sender<u64>,
+    versions: Versions,
+    cuts: Versions,
+    /// How long each watch lasts, whatever it asked for.
+    watches_last: Mutex<Option<Duration>>,
     pages: Mutex<HashMap<String, Vec<Arc<Value>>>>,
     forecast: Mutex<Forecast>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
@@ -74,8 +77,9 @@ impl ApiServer {
     pub fn new(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             store: Mutex::default(),
-            versions: watch::Sender::new(0),
-            cuts: watch::Sender::new(0),
+            versions: Versions::default(),
+            cuts: Versions::default(),
+            watches_last: Mutex::default(),
             pages: Mutex::default(),
             forecast: Mutex::new(Box::new(|_| Weather::After(Duration::ZERO))),
             clock: Box::new(clock),
@@ -95,7 +99,7 @@ impl ApiServer {
 
     /// Breaks all watches off.
     pub fn cut_watches(&self) {
-        self.0.cuts.send_modify(|cut| *cut += 1);
+        self.0.cuts.grow();
     }
 
     /// Forgets history and pages, so that whoever goes on has to list anew.
@@ -113,22 +117,29 @@ impl ApiServer {
     pub fn with<T>(&self, use_it: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = locked(&self.0.store);
         let result = use_it(&mut store);
-        self.0.versions.send_if_modified(|version| {
-            let is_new = *version != store.version();
-            *version = store.version();
-            is_new
-        });
+        self.0.versions.set(store.version());
         result
     }
 
     /// The newest version, and each one that follows.
     #[must_use]
-    pub fn versions(&self) -> watch::Receiver<u64> {
-        self.0.versions.subscribe()
+    pub fn versions(&self) -> Follower {
+        self.0.versions.follow()
     }
 
-    pub(super) fn subscribe(&self) -> (watch::Receiver<u64>, watch::Receiver<u64>) {
-        (self.0.versions.subscribe(), self.0.cuts.subscribe())
+    /// The number of cuts, and each one that follows.
+    pub(super) fn cuts(&self) -> Follower {
+        self.0.cuts.follow()
+    }
+
+    /// Lets watches last longer than they ask for: where time is long and nothing is to be seen in
+    /// their ends.
+    pub fn let_watches_last(&self, time: Duration) {
+        *locked(&self.0.watches_last) = Some(time);
+    }
+
+    pub(super) fn watches_last(&self) -> Option<Duration> {
+        *locked(&self.0.watches_last)
     }
 
     async fn answer(self, request: Request<Body>) -> Answer {
@@ -284,6 +295,12 @@ pub fn bound(pod: &Value, binding: &Value, now: Timestamp) -> Result<Value, Refu
     Ok(pod)
 }
 
+/// As HTTP writes times.
+fn http_date(now: Timestamp) -> String {
+    let printer = rfc2822::DateTimePrinter::new();
+    printer.timestamp_to_rfc9110_string(&now).unwrap_or_default()
+}
+
 fn json_answer(code: StatusCode, body: &Value) -> Answer {
     let body = Full::from(body.to_string()).boxed_unsync();
     let mut answer = Response::new(body);
@@ -309,6 +326,12 @@ impl tower::Service<Request<Body>> for ApiServer {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().answer(request).map(Ok).boxed()
+        let clock = self.clone();
+        let dated = move |mut answer: Answer| {
+            let date = HeaderValue::try_from(http_date((clock.0.clock)()));
+            answer.headers_mut().extend(date.ok().map(|date| (header::DATE, date)));
+            Ok(answer)
+        };
+        self.clone().answer(request).map(dated).boxed()
     }
 }

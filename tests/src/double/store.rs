@@ -109,6 +109,13 @@ impl Store {
         Ok(self.put(key, object))
     }
 
+    /// Stores an object as it is, as a backup of the store puts it back.
+    pub fn restore(&mut self, kind: &'static Kind, object: Value) {
+        let text = |path| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+        let key = Key::of(kind, text("/metadata/namespace"), text("/metadata/name"));
+        self.put(&key, object);
+    }
+
     /// Changes an object, by a function of what it was.
     pub fn change(
         &mut self,

@@ -4,20 +4,22 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures::{Stream, stream};
 use serde_json::{Value, json};
-use tokio::{
-    sync::watch::Receiver,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     kinds::Kind,
     request::{Parameters, Target},
     server::ApiServer,
     store::Change,
+    versions::Follower,
 };
 
 /// How long a watch lasts that does not say so.
 const USUAL: Duration = Duration::from_mins(30);
+
+/// How often the version is told to those who want it: kube's watches take a silence that is longer
+/// than they last for a broken connection. A server does it each minute.
+const BOOKMARK_EVERY: Duration = Duration::from_mins(4);
 
 /// A watch under way.
 struct Watch {
@@ -26,9 +28,10 @@ struct Watch {
     namespace: Option<String>,
     parameters: Parameters,
     position: u64,
-    versions: Receiver<u64>,
-    cut: Receiver<u64>,
+    versions: Follower,
+    cut: Follower,
     ends_at: Instant,
+    bookmark_at: Instant,
     ready: VecDeque<Value>,
     is_over: bool,
 }
@@ -39,14 +42,16 @@ pub fn lines(
     target: &Target,
     parameters: Parameters,
 ) -> impl Stream<Item = Vec<u8>> + use<> {
-    let (versions, cut) = server.subscribe();
-    let position = parameters.resource_version.unwrap_or_else(|| *versions.borrow());
-    let lasts = parameters.timeout.map_or(USUAL, Duration::from_secs);
+    let (mut versions, cut) = (server.versions(), server.cuts());
+    let position = parameters.resource_version.unwrap_or_else(|| versions.newest());
+    let asked = parameters.timeout.map_or(USUAL, Duration::from_secs);
+    let lasts = server.watches_last().unwrap_or(asked);
     let watch = Watch {
         kind: target.kind,
         namespace: target.namespace.clone(),
         position,
         ends_at: Instant::now() + lasts,
+        bookmark_at: Instant::now() + BOOKMARK_EVERY,
         ready: VecDeque::new(),
         is_over: false,
         server,
@@ -75,25 +80,27 @@ impl Watch {
             }
             tokio::select! {
                 biased;
-                _ = self.cut.changed() => return None,
-                _ = self.versions.changed() => {}
-                () = sleep_until(self.ends_at) => {
-                    self.is_over = true;
-                    let at = self.position.to_string();
-                    let kind = self.kind;
-                    let bookmark = json!({"type": "BOOKMARK", "object": {
-                        "apiVersion": kind.api_version, "kind": kind.name,
-                        "metadata": {"resourceVersion": at},
-                    }});
-                    self.ready.extend(self.parameters.bookmarks.then_some(bookmark));
+                () = self.cut.changed() => return None,
+                () = self.versions.changed() => {}
+                () = sleep_until(self.ends_at.min(self.bookmark_at)) => {
+                    self.is_over = Instant::now() >= self.ends_at;
+                    self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                    self.ready.extend(self.parameters.bookmarks.then(|| self.bookmark()));
                 }
             }
         }
     }
 
+    fn bookmark(&self) -> Value {
+        json!({"type": "BOOKMARK", "object": {
+            "apiVersion": self.kind.api_version, "kind": self.kind.name,
+            "metadata": {"resourceVersion": self.position.to_string()},
+        }})
+    }
+
     /// Takes what has changed since.
     fn read(&mut self) {
-        let newest = *self.versions.borrow_and_update();
+        let newest = self.versions.newest();
         let store = self.server.store();
         match store.since(self.position) {
             Ok(changes) => {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{clock::VirtualClock, garbage, kubelet, scheduler};
+use super::{clock::VirtualClock, garbage, kubelet, nodes, scheduler};
 use crate::double::{
     kinds::Kind,
     server::ApiServer,
@@ -45,6 +45,7 @@ impl Cluster {
         programs.spawn(scheduler::follow(server.clone(), clock.clone()));
         programs.spawn(kubelet::follow(server.clone(), clock.clone()));
         programs.spawn(garbage::follow(server.clone(), clock.clone()));
+        programs.spawn(nodes::follow(server.clone(), clock.clone()));
         Self { server, operators_clock: clock.another(), clock, _programs: programs }
     }
 
@@ -62,6 +63,12 @@ impl Cluster {
             },
         });
         self.create("Node", "", node);
+    }
+
+    /// Lets a node fall silent, or speak again.
+    pub fn silence(&self, node: &str, is_silent: bool) {
+        let mark = is_silent.then_some("yes");
+        self.patch("Node", "", node, &json!({"metadata": {"annotations": {nodes::SILENT: mark}}}));
     }
 
     /// Sets the price of a card, per hour.
@@ -101,9 +108,13 @@ impl Cluster {
     /// # Panics
     /// When there is none.
     pub fn respecify(&self, name: &str, fields: &Value) {
-        let kind = Kind::named("GpuJob");
-        let (key, patch) = (Key::of(kind, NAMESPACE, name), json!({"spec": fields}));
-        let changed = self.server.with(|store| store.patch(kind, &key, &patch, Part::Object));
+        self.patch("GpuJob", NAMESPACE, name, &json!({"spec": fields}));
+    }
+
+    fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) {
+        let kind = Kind::named(kind);
+        let key = Key::of(kind, namespace, name);
+        let changed = self.server.with(|store| store.patch(kind, &key, patch, Part::Object));
         assert!(changed.is_ok(), "{changed:?}");
     }
 
@@ -117,6 +128,13 @@ impl Cluster {
         let now = self.clock.now();
         let gone = self.server.with(|store| store.delete(kind, &key, &Value::Null, now));
         assert!(gone.is_ok(), "{gone:?}");
+    }
+
+    /// Whether there is an object of this name.
+    #[must_use]
+    pub fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        let key = Key::of(Kind::named(kind), namespace, name);
+        self.server.with(|store| store.get(&key)).is_some()
     }
 
     /// A job as it is now.

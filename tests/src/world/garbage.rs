@@ -22,9 +22,7 @@ pub async fn follow(server: ApiServer, clock: VirtualClock) {
                 let _ = store.delete(Kind::named("Pod"), &key, &Value::Null, clock.now());
             }
         });
-        if versions.changed().await.is_err() {
-            return;
-        }
+        versions.changed().await;
     }
 }
 

@@ -1,6 +1,9 @@
 //! Kubelets and the agents in their pods: each pod on a node runs through its containers and ends
 //! as its agent would end it.
 //!
+//! On a node that is silent everything goes on as it was last heard of, and is told when the node is
+//! back.
+//!
 //! What the program does stands in the job's own variables, the same that simulated nodes of a
 //! playground read: `PLAYGROUND_RUN_FOR` (a duration, default for ever), `PLAYGROUND_EXIT` (its exit
 //! code) and `PLAYGROUND_DEAF` (it does not hear the order to stop).
@@ -21,7 +24,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::clock::VirtualClock;
+use super::{clock::VirtualClock, nodes::is_silent};
 use crate::double::{
     kinds::Kind,
     server::ApiServer,
@@ -45,9 +48,7 @@ pub async fn follow(server: ApiServer, clock: VirtualClock) {
             }
         }
         while lives.try_join_next().is_some() {}
-        if versions.changed().await.is_err() {
-            return;
-        }
+        versions.changed().await;
     }
 }
 
@@ -85,8 +86,9 @@ impl Life {
             self.update(|pod| {
                 set_main(pod, &json!({"running": {"startedAt": stamp(begun)}}), "Running");
             });
-            if let Some(end) = self.until_the_end(begun).await {
-                self.end(begun, &end);
+            if let Some((ended, end)) = self.until_the_end(begun).await {
+                self.until_heard().await;
+                self.end(begun, ended, &end);
             }
         }
         self.leave();
@@ -96,6 +98,7 @@ impl Life {
     async fn start(&self) -> Option<()> {
         for stage in [Stage::Install, Stage::Preflight] {
             sleep(BEFORE_THE_PROGRAM).await;
+            self.until_heard().await;
             let pod = self.pod()?;
             if pod.pointer("/metadata/deletionTimestamp").is_some() {
                 self.update(|pod| pod["status"]["phase"] = json!("Failed"));
@@ -109,35 +112,54 @@ impl Life {
         Some(())
     }
 
-    /// Waits for the end of the program; `None` when the pod is gone before.
-    async fn until_the_end(&self, begun: Timestamp) -> Option<End> {
+    /// Waits for the end of the program, and tells when it was; `None` when the pod is gone before.
+    async fn until_the_end(&self, begun: Timestamp) -> Option<(Timestamp, End)> {
         let mut versions = self.server.versions();
+        let mut heard = self.pod()?;
+        let mut seen_running = begun;
         loop {
             let pod = self.pod()?;
-            let now = self.clock.now();
-            let (at, end) = next_end(&pod, begun);
-            if at <= now {
-                return Some(end);
+            if self.is_heard() {
+                heard = pod;
             }
+            let now = self.clock.now();
+            let (at, end) = next_end(&heard, begun);
+            if at <= now {
+                // What is heard of too late, as an order is, is obeyed at once.
+                return Some((if at < seen_running { now } else { at }, end));
+            }
+            seen_running = now;
             let rest = at.duration_since(now);
             let rest = Duration::try_from(rest).unwrap_or(Duration::ZERO);
             // An error means that the time is over.
-            if let Ok(Err(_)) = timeout(rest, versions.changed()).await {
-                return None;
-            }
+            let _ = timeout(rest, versions.changed()).await;
         }
     }
 
-    fn end(&self, begun: Timestamp, end: &End) {
+    /// Whether the node hears and is heard; a pod that is gone is not waited for.
+    fn is_heard(&self) -> bool {
+        let Some(pod) = self.pod() else { return true };
+        let node = Key::of(Kind::named("Node"), "", &text(&pod, "/spec/nodeName"));
+        self.server.with(|store| store.get(&node)).is_some_and(|node| !is_silent(&node))
+    }
+
+    async fn until_heard(&self) {
+        let mut versions = self.server.versions();
+        while !self.is_heard() {
+            versions.changed().await;
+        }
+    }
+
+    fn end(&self, begun: Timestamp, ended: Timestamp, end: &End) {
         let report = Report {
             reason: Some(end.reason),
             exit_code: Some(end.exit_code),
             ..Report::new(Stage::Run)
         };
-        let ended = terminated(begun, self.clock.now(), end.exit_code, &report);
+        let state = terminated(begun, ended, end.exit_code, &report);
         let phase = if end.exit_code == 0 { "Succeeded" } else { "Failed" };
         self.update(|pod| {
-            set_main(pod, &ended, phase);
+            set_main(pod, &state, phase);
             if let Some(word) = end.word {
                 pod["status"]["reason"] = json!(word);
             }
@@ -179,7 +201,9 @@ fn next_end(pod: &Value, begun: Timestamp) -> (Timestamp, End) {
     let later =
         |at: Timestamp, time: SignedDuration| at.saturating_add(time).unwrap_or(Timestamp::MAX);
     let seconds = |name: &str| variable(pod, name)?.parse().ok().map(SignedDuration::from_secs);
-    let ordered = |reason| End { reason, exit_code: 143, word: None };
+    let stopped = |reason| End { reason, exit_code: 143, word: None };
+    // Before anything that runs.
+    let at_once = Timestamp::MIN;
     let bound = pod.pointer("/status/conditions/0/lastTransitionTime").and_then(Value::as_str);
     let bound: Timestamp = bound.and_then(|text| text.parse().ok()).unwrap_or(begun);
     let is_deaf = variable(pod, "PLAYGROUND_DEAF").is_some();
@@ -198,23 +222,23 @@ fn next_end(pod: &Value, begun: Timestamp) -> (Timestamp, End) {
         }),
     );
     ends.extend(ceiling.map(|time| {
-        let end =
-            End { reason: Reason::PodDeleted, exit_code: 137, word: Some("DeadlineExceeded") };
+        let word = Some("DeadlineExceeded");
+        let end = End { exit_code: 137, word, ..stopped(Reason::PodDeleted) };
         (later(bound, SignedDuration::from_secs(time)), end)
     }));
     let deletion = pod.pointer("/metadata/deletionTimestamp").and_then(Value::as_str);
     let killed_at = deletion.and_then(|text| text.parse().ok());
     if is_deaf {
-        ends.extend(killed_at.map(|at: Timestamp| (at, ordered(Reason::PodDeleted))));
+        ends.extend(killed_at.map(|at: Timestamp| (at, stopped(Reason::PodDeleted))));
     } else {
         let order = annotation("leasehold.dev/stop").and_then(Reason::parse);
-        ends.extend(order.map(|reason| (begun, ordered(reason))));
-        ends.extend(killed_at.map(|_| (begun, ordered(Reason::PodDeleted))));
-        ends.extend(runtime.map(|time| (later(begun, time), ordered(Reason::MaxRuntimeReached))));
+        ends.extend(order.map(|reason| (at_once, stopped(reason))));
+        ends.extend(killed_at.map(|_| (at_once, stopped(Reason::PodDeleted))));
+        ends.extend(runtime.map(|time| (later(begun, time), stopped(Reason::MaxRuntimeReached))));
         let hold = seconds("LEASEHOLD_HELD_SECONDS");
-        ends.extend(hold.map(|time| (later(bound, time), ordered(Reason::BudgetExhausted))));
+        ends.extend(hold.map(|time| (later(bound, time), stopped(Reason::BudgetExhausted))));
     }
-    let never = || (Timestamp::MAX, ordered(Reason::PodDeleted));
+    let never = || (Timestamp::MAX, stopped(Reason::PodDeleted));
     ends.into_iter().min_by_key(|(at, _)| *at).unwrap_or_else(never)
 }
 

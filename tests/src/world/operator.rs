@@ -1,14 +1,21 @@
 //! The operator inside of the test.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use kube::client::ClientBuilder;
-use leasehold::{calls::Counting, context::Context, metrics::Metrics, run::run, tasks::Tasks};
+use leasehold::{
+    calls::Counting, context::Context, metrics::Metrics, run::run, server_time::ServerTime,
+    tasks::Tasks,
+};
 use leasehold_crds::Settings;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
+
+/// Asked every few seconds as usual, whether the API server is there would be most of what happens in a
+/// virtual month.
+const ASK_EVERY: Duration = Duration::from_hours(24);
 
 /// A running operator; killed when dropped.
 #[derive(Debug)]
@@ -28,11 +35,15 @@ impl Operator {
     pub fn start(cluster: &Cluster, settings: Settings) -> Self {
         let metrics = Metrics::default();
         let counting = Counting(metrics.clone());
-        let client =
-            ClientBuilder::new(cluster.server.clone(), "default").with_layer(&counting).build();
-        let clock = Arc::new(cluster.operators_clock.clone());
+        let clock = ServerTime::new(Arc::new(cluster.operators_clock.clone()));
+        let client = ClientBuilder::new(cluster.server.clone(), "default")
+            .with_layer(&counting)
+            .with_layer(&clock)
+            .build();
+        let clock = Arc::new(clock);
         let agent = "agent:test".to_owned();
-        let context = Context::new(client.clone(), clock, settings, agent, metrics.clone());
+        let mut context = Context::new(client.clone(), clock, settings, agent, metrics.clone());
+        context.ask_every = ASK_EVERY;
         let stop = CancellationToken::new();
         let task = tokio::spawn({
             let stop = stop.clone();

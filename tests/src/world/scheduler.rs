@@ -17,9 +17,7 @@ pub async fn follow(server: ApiServer, clock: VirtualClock) {
     let mut versions = server.versions();
     loop {
         server.with(|store| while bind_one(store, &clock) {});
-        if versions.changed().await.is_err() {
-            return;
-        }
+        versions.changed().await;
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use leasehold_crds::Settings;
 use leasehold_tests::{
-    double::server::Weather,
+    double::{kinds::Kind, server::Weather},
     environment::sized,
     world::{cluster::Cluster, operator::Operator},
 };
@@ -68,13 +68,40 @@ async fn ten_leases_a_day_are_closed_day_by_day() {
     operator.end().await;
 }
 
+/// Cards of a node.
+const CARDS: usize = 50;
+
+/// Jobs beside `train-0`, which runs, that are like it in everything but their names.
+fn copy(cluster: &Cluster, copies: usize) {
+    let one = |kind: &str| cluster.all(kind).first().unwrap().to_string();
+    let kinds = ["GpuJob", "GpuLease", "Pod"].map(|kind| (kind, one(kind)));
+    for copy in 1..=copies {
+        // All of them have the same uids at other places: job, lease and pod of a copy are its own.
+        let uid = format!("\"{copy:08}-");
+        for (kind, text) in &kinds {
+            let text = text.replace("train-0", &format!("train-{copy}"));
+            let text = text.replace("\"00000000-", &uid);
+            let text = text.replace("\"node-0\"", &format!("\"node-{}\"", copy / CARDS));
+            let object = serde_json::from_str(&text).unwrap();
+            cluster.server.with(|store| store.restore(Kind::named(kind), object));
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_day_without_events_costs_no_write() {
-    let cluster = cluster();
-    let operator = Operator::start(&cluster, Settings::default());
-    for number in 0..4 {
-        cluster.job(&format!("job-{number}"), &json!({"maxRuntime": "48h"}));
+    let leases = sized(200, 5_000);
+    let cluster = Cluster::new();
+    cluster.price("rtx4090", "0.36");
+    for node in 0..leases.div_ceil(CARDS) {
+        cluster.node(&format!("node-{node}"), CARDS.try_into().unwrap());
     }
+    let operator = Operator::start(&cluster, Settings::default());
+    cluster.job("train-0", &json!({"maxRuntime": "48h"}));
+    sleep(10 * MINUTE).await;
+    operator.end().await;
+    copy(&cluster, leases - 1);
+    let operator = Operator::start(&cluster, Settings::default());
     sleep(10 * MINUTE).await;
     let writes = Arc::new(AtomicUsize::new(0));
     cluster.server.weather({
@@ -86,6 +113,8 @@ async fn a_day_without_events_costs_no_write() {
     });
     sleep(24 * HOUR).await;
     assert_eq!(writes.load(Ordering::SeqCst), 0);
-    assert_eq!(cluster.ready("job-0"), "Running");
+    let held = cluster.leases().into_iter().filter_map(|lease| lease.status);
+    assert_eq!(held.filter(|status| status.state == "Held").count(), leases);
+    assert_eq!(cluster.ready(&format!("train-{}", leases - 1)), "Running");
     operator.end().await;
 }

@@ -1,0 +1,229 @@
+//! The API server's time, as the `Date` of its answers tells it and the monotonic clock carries it on.
+//!
+//! Leases begin with times that the API server wrote. Another clock that is wrong, or that is put
+//! right, would end them as much too early or too late.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use hyper::{Request, Response, header};
+use jiff::{Timestamp, fmt::rfc2822};
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::{Layer, Service};
+
+use crate::clock::Clock;
+
+/// `Date` is cut to whole seconds: <https://www.rfc-editor.org/rfc/rfc9110#name-date>.
+const RESOLUTION: Duration = Duration::from_secs(1);
+
+/// A clock, and the layer of the client that sets it. All clones are the same one.
+#[derive(Clone)]
+pub struct ServerTime {
+    own: Arc<dyn Clock>,
+    known: Arc<Mutex<Option<Known>>>,
+}
+
+impl ServerTime {
+    /// One that shows its machine's time until the API server has answered.
+    #[must_use]
+    pub fn new(own: Arc<dyn Clock>) -> Self {
+        Self { own, known: Arc::default() }
+    }
+
+    fn learn(&self, date: Timestamp, asked: Instant, answered: Instant) {
+        let told = Known::told(date, asked, answered);
+        let mut known = self.lock();
+        *known = Some(known.map_or(told, |known| known.with(told)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for ServerTime {
+    fn now(&self) -> Timestamp {
+        match *self.lock() {
+            Some(known) => known.middle_at(Instant::now()),
+            None => self.own.now(),
+        }
+    }
+}
+
+/// Between which times the server's clock was at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    at: Instant,
+    earliest: Timestamp,
+    latest: Timestamp,
+}
+
+impl Known {
+    /// The server wrote `date` at some instant between question and answer.
+    fn told(date: Timestamp, asked: Instant, answered: Instant) -> Self {
+        let travelled = answered.saturating_duration_since(asked);
+        Self { at: answered, earliest: date, latest: later(date, RESOLUTION + travelled) }
+    }
+
+    /// What follows for a later instant.
+    fn at(self, at: Instant) -> Self {
+        let passed = at.saturating_duration_since(self.at);
+        Self { at, earliest: later(self.earliest, passed), latest: later(self.latest, passed) }
+    }
+
+    /// Together with what an answer told. When both cannot be true, a clock was put right since, or
+    /// another server answered: the news counts.
+    fn with(self, told: Self) -> Self {
+        let known = self.at(told.at);
+        let earliest = known.earliest.max(told.earliest);
+        let latest = known.latest.min(told.latest);
+        if earliest <= latest { Self { at: told.at, earliest, latest } } else { told }
+    }
+
+    fn middle_at(self, at: Instant) -> Timestamp {
+        let Self { earliest, latest, .. } = self.at(at);
+        let half = latest.duration_since(earliest) / 2;
+        earliest.saturating_add(half).unwrap_or(Timestamp::MAX)
+    }
+}
+
+fn later(at: Timestamp, time: Duration) -> Timestamp {
+    at.saturating_add(time).unwrap_or(Timestamp::MAX)
+}
+
+impl<S> Layer<S> for ServerTime {
+    type Service = Timed<S>;
+
+    fn layer(&self, inner: S) -> Timed<S> {
+        Timed { inner, time: self.clone() }
+    }
+}
+
+/// The wrapped stack.
+#[derive(Clone)]
+pub struct Timed<S> {
+    inner: S,
+    time: ServerTime,
+}
+
+impl<S, B> Service<Request<Body>> for Timed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (time, asked) = (self.time.clone(), Instant::now());
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            if let Some(date) = date(&answer) {
+                time.learn(date, asked, Instant::now());
+            }
+            Ok(answer)
+        })
+    }
+}
+
+fn date<B>(answer: &Response<B>) -> Option<Timestamp> {
+    let text = answer.headers().get(header::DATE)?.to_str().ok()?;
+    rfc2822::parse(text).ok().map(|date| date.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    /// A clock that stands still.
+    struct Stands(Timestamp);
+
+    impl Clock for Stands {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    /// A server that takes a second to answer, each time with the next of these dates.
+    fn timed(
+        own: &str,
+        dates: &'static [&'static str],
+    ) -> (ServerTime, impl Service<Request<Body>, Response = Response<()>, Error = Infallible>)
+    {
+        let clock = ServerTime::new(Arc::new(Stands(time(own))));
+        let mut dates = dates.iter();
+        let service = clock.layer(tower::service_fn(move |_| {
+            let answer = Response::builder().header(header::DATE, *dates.next().unwrap());
+            async move {
+                advance(Duration::from_secs(1)).await;
+                Ok(answer.body(()).unwrap())
+            }
+        }));
+        (clock, service)
+    }
+
+    async fn ask(service: &mut impl Service<Request<Body>, Error = Infallible>) {
+        let answer = service.call(Request::get("/").body(Body::empty()).unwrap());
+        assert!(answer.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_the_machines_until_the_server_answers_and_then_the_servers() {
+        let dates = &["Thu, 01 Jan 2026 12:00:00 GMT", "Thu, 01 Jan 2026 12:10:01 GMT"];
+        let (clock, mut server) = timed("2026-01-01T13:00:00Z", dates);
+        assert_eq!(clock.now(), time("2026-01-01T13:00:00Z"));
+        ask(&mut server).await;
+        // Between 12:00:00 and 12:00:02.
+        assert_eq!(clock.now(), time("2026-01-01T12:00:01Z"));
+        advance(Duration::from_mins(10)).await;
+        assert_eq!(clock.now(), time("2026-01-01T12:10:01Z"));
+        ask(&mut server).await;
+        // Between 12:10:01 and 12:10:03 by both answers.
+        assert_eq!(clock.now(), time("2026-01-01T12:10:02Z"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_answers_tell_more_than_one_and_news_count_when_they_cannot_both_be_true() {
+        let dates = &[
+            "Thu, 01 Jan 2026 12:00:00 GMT",
+            "Thu, 01 Jan 2026 12:00:00 GMT",
+            "Thu, 01 Jan 2026 11:00:00 GMT",
+        ];
+        let (clock, mut server) = timed("2026-01-01T13:00:00Z", dates);
+        ask(&mut server).await;
+        ask(&mut server).await;
+        // The first answer says 12:00:01 to 12:00:03, the second one 12:00:00 to 12:00:02.
+        assert_eq!(clock.now(), time("2026-01-01T12:00:01.5Z"));
+        ask(&mut server).await;
+        assert_eq!(clock.now(), time("2026-01-01T11:00:01Z"));
+    }
+
+    #[test]
+    fn a_date_that_cannot_be_read_changes_nothing() {
+        let answer = |text: &str| Response::builder().header(header::DATE, text).body(()).unwrap();
+        assert_eq!(date(&answer("yesterday")), None);
+        assert_eq!(date(&Response::new(())), None);
+        let read = date(&answer("Sun, 06 Nov 1994 08:49:37 GMT"));
+        assert_eq!(read, Some(time("1994-11-06T08:49:37Z")));
+    }
+}
