@@ -61,7 +61,6 @@ fn a_seed_repeats_exactly() {
 }
 
 fn week(seed: usize) -> Result<(), String> {
-    // Shrinking tries some hundred stories.
     let config =
         Config { cases: 1, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, random(seed));

@@ -128,7 +128,7 @@ impl Story {
 
 /// All weeks.
 pub(super) fn stories() -> impl Strategy<Value = Story> {
-    proptest::collection::vec(events(), 20..80).prop_map(|mut events| {
+    proptest::collection::vec(events(), 1..100).prop_map(|mut events| {
         events.sort_by_key(|event| event.at);
         Story(events)
     })
