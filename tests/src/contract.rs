@@ -4,13 +4,15 @@
 use std::fmt::Debug;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
-use k8s_openapi::api::core::v1::Pod;
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchParams},
     core::{DynamicObject, GroupVersionKind, WatchEvent},
     discovery::ApiResource,
 };
+use leasehold::leadership::record;
 use leasehold_crds::{GpuJob, GpuLease};
 use serde_json::{Value, json};
 
@@ -50,6 +52,9 @@ pub const ALL: &[Behaviour] = &[
     }),
     ("leases_are_found_by_the_name_of_their_holder", |client, namespace| {
         a_field(client, namespace).boxed()
+    }),
+    ("of_two_that_take_the_same_version_of_a_record_one_gets_it", |client, namespace| {
+        a_record(client, namespace).boxed()
     }),
 ];
 
@@ -325,4 +330,25 @@ async fn a_field(client: Client, namespace: String) {
     assert_eq!(found.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a-r0-a1", "a-r1-a1"]);
     let state = |lease: &GpuLease| lease.status.as_ref().map(|status| status.state.clone());
     assert!(found.iter().all(|lease| state(lease).as_deref() == Some("Reserved")));
+}
+
+async fn a_record(client: Client, namespace: String) {
+    let leases: Api<Lease> = Api::namespaced(client, &namespace);
+    let now = Timestamp::UNIX_EPOCH;
+    let mut lease = Lease { spec: Some(record::held(None, "a", now)), ..Lease::default() };
+    lease.metadata.name = Some("leader".to_owned());
+    let first = must(leases.create(&PostParams::default(), &lease).await, "create");
+    refused(leases.create(&PostParams::default(), &lease).await, 409, "a second one");
+    let taken_by = |name| {
+        let next = first.spec.as_ref().map(|seen| record::held(Some(seen), name, now));
+        Lease { spec: next, ..first.clone() }
+    };
+    let (post, name) = (PostParams::default(), "leader");
+    let second = must(leases.replace(name, &post, &taken_by("b")).await, "take");
+    assert_eq!(second.spec.as_ref().and_then(record::holder), Some("b"));
+    refused(leases.replace(name, &post, &taken_by("c")).await, 409, "an old version");
+    let released = second.spec.as_ref().map(|seen| record::released(seen, now));
+    let released = Lease { spec: released, ..second };
+    let seen = must(leases.replace(name, &post, &released).await, "give back");
+    assert_eq!(seen.spec.as_ref().and_then(record::holder), None);
 }

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::playground::{AGENT_IMAGE, Playground};
 
-/// A running operator; killed when dropped, and at the latest with its playground.
+/// A running operator without leader election, so that one that follows a killed one acts at once;
+/// killed when dropped, and at the latest with its playground.
 #[derive(Debug)]
 pub struct Operator {
     child: Child,
@@ -106,7 +107,8 @@ fn spawn(
     let log = File::options().create(true).append(true).open(log)?;
     command
         // Several run side by side on one machine: each takes a free port and says which.
-        .args(["run", "--listen", "127.0.0.1:0", "--agent-image", AGENT_IMAGE, "--kubeconfig"])
+        .args(["run", "--listen", "127.0.0.1:0", "--leader-election=false"])
+        .args(["--agent-image", AGENT_IMAGE, "--kubeconfig"])
         .arg(kubeconfig)
         .arg("--settings")
         .arg(settings)

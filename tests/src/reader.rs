@@ -40,6 +40,7 @@ fn place(namespace: &str, kind: &str) -> Option<String> {
     Some(match plural.as_str() {
         "nodes" => "/api/v1/nodes".to_owned(),
         "clusterroles" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
+        "roles" => format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"),
         "pods" | "events" => format!("/api/v1/namespaces/{namespace}/{plural}"),
         "gpucards" => format!("{ours}/{plural}"),
         "gpujobs" | "gpuleases" | "gpurequests" => {

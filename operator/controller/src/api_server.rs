@@ -13,7 +13,8 @@ use tokio::{sync::watch, time::Instant};
 use crate::{
     context::Context,
     health::causes,
-    rights::{NEEDED, Right},
+    leadership::election::{Election, LEASE},
+    rights::{NEEDED, NEEDED_TO_LEAD, Right},
 };
 
 /// How often it is usually asked whether it is there.
@@ -30,15 +31,17 @@ const MOST_QUESTIONS: usize = 4;
 /// The API server as something that may be away.
 pub struct ApiServer {
     client: Client,
+    election: Option<Election>,
     answered: watch::Sender<bool>,
 }
 
 impl ApiServer {
-    /// Through this client. The receiver turns true with the first answer.
+    /// Through this client; the rights to lead are asked for when there is an election. The
+    /// receiver turns true with the first answer.
     #[must_use]
-    pub fn new(client: Client) -> (Self, watch::Receiver<bool>) {
+    pub fn new(client: Client, election: Option<Election>) -> (Self, watch::Receiver<bool>) {
         let (answered, receiver) = watch::channel(false);
-        (Self { client, answered }, receiver)
+        (Self { client, election, answered }, receiver)
     }
 
     /// Asks for ever.
@@ -85,7 +88,8 @@ impl ApiServer {
     /// The rights that are denied. One that could not be asked for is not: the calls that need it
     /// tell it then.
     async fn missing_rights(&self) -> Vec<Right> {
-        let asked = NEEDED.iter().copied();
+        let to_lead = if self.election.is_some() { NEEDED_TO_LEAD } else { &[] };
+        let asked = [NEEDED, to_lead].concat().into_iter();
         let asked = asked.map(|right| async move { (right, self.is_denied(right).await) });
         stream::iter(asked)
             .buffered(MOST_QUESTIONS)
@@ -96,9 +100,14 @@ impl ApiServer {
 
     async fn is_denied(&self, right: Right) -> bool {
         let text = |word: &str| (!word.is_empty()).then(|| word.to_owned());
+        let election = self.election.as_ref().filter(|_| NEEDED_TO_LEAD.contains(&right));
+        // No rule can name what does not exist yet.
+        let name = election.filter(|_| right.verb != "create").map(|_| LEASE.to_owned());
         let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
+                    namespace: election.map(|election| election.namespace.clone()),
+                    name,
                     verb: text(right.verb),
                     group: text(right.group),
                     resource: text(right.resource),

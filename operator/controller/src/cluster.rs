@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-    core::DeserializeGuard,
+    core::{DeserializeGuard, Status},
     runtime::{
         events::{Event, EventType, Recorder, Reporter},
         watcher,
@@ -27,7 +27,7 @@ use crate::error::Error;
 /// How long a call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// The field manager of all writes.
-const MANAGER: &str = "leasehold";
+pub(crate) const MANAGER: &str = "leasehold";
 /// The component in Events.
 const REPORTER: &str = "leasehold";
 
@@ -278,21 +278,34 @@ fn place(object: &impl ResourceExt) -> (String, String) {
 /// Whether the server said that an object of this name exists.
 #[must_use]
 pub fn already_exists(error: &Error) -> bool {
+    status(error).is_some_and(Status::is_already_exists)
+}
+
+/// Whether the server said that there is another version of the object.
+#[must_use]
+pub fn is_conflict(error: &Error) -> bool {
+    status(error).is_some_and(Status::is_conflict)
+}
+
+/// Whether the server said that there is no such object.
+#[must_use]
+pub fn is_not_found(error: &Error) -> bool {
+    status(error).is_some_and(Status::is_not_found)
+}
+
+/// What the server said, when it refused.
+fn status(error: &Error) -> Option<&Status> {
     match error {
-        Error::Api { source, .. } => {
-            matches!(source.as_ref(), kube::Error::Api(status) if status.is_already_exists())
-        }
-        Error::Timeout { .. } | Error::Unreadable { .. } | Error::ForeignLease { .. } => false,
+        Error::Api { source, .. } => match source.as_ref() {
+            kube::Error::Api(status) => Some(status),
+            _ => None,
+        },
+        Error::Timeout { .. } | Error::Unreadable { .. } | Error::ForeignLease { .. } => None,
     }
 }
 
 fn gone_is_done(answer: Result<(), Error>) -> Result<(), Error> {
-    match answer {
-        Err(Error::Api { source, .. }) if matches!(source.as_ref(), kube::Error::Api(status) if status.is_not_found()) => {
-            Ok(())
-        }
-        other => other,
-    }
+    answer.or_else(|error| if is_not_found(&error) { Ok(()) } else { Err(error) })
 }
 
 /// An Event's note holds at most 1,024 bytes.

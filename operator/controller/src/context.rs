@@ -19,6 +19,7 @@ use crate::{
     health::Health,
     index::Index,
     journal::Journal,
+    leadership::Leadership,
     metrics::Metrics,
     run::{holder_of_job, holder_of_lease, holder_of_pod, holder_of_request},
     supply::Supply,
@@ -32,6 +33,8 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// How often the API server is asked whether it is there.
     pub ask_every: Duration,
+    /// Whether this operator may write.
+    pub leadership: Leadership,
     /// The installation's settings.
     pub settings: Settings,
     /// The image that brings the agent into pods.
@@ -61,11 +64,13 @@ pub struct Context {
 }
 
 impl Context {
-    /// Nothing is known yet. `metrics` are those that count this client's requests.
+    /// Nothing is known yet. `leadership` is what holds back this client's writes, `metrics` are
+    /// those that count its requests.
     #[must_use]
     pub fn new(
         client: Client,
         clock: Arc<dyn Clock>,
+        leadership: Leadership,
         settings: Settings,
         agent_image: String,
         metrics: Metrics,
@@ -75,6 +80,7 @@ impl Context {
             health: Health::new(clock.now()),
             clock,
             ask_every: ASK_EVERY,
+            leadership,
             settings,
             agent_image,
             jobs: Index::new(holder_of_job),
@@ -88,6 +94,18 @@ impl Context {
             metrics,
             card_names: CardNames::default(),
         }
+    }
+
+    /// Everybody of whom there is anything, in order.
+    #[must_use]
+    pub fn holders(&self) -> Vec<Holder> {
+        let mut all = self.jobs.holders();
+        all.extend(self.leases.holders());
+        all.extend(self.requests.holders());
+        all.extend(self.pods.holders());
+        all.sort();
+        all.dedup();
+        all
     }
 }
 

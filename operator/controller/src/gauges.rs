@@ -43,10 +43,17 @@ impl Collector for Gauges {
         let encoder = &mut encoder;
         let help = "Whether /readyz says that nothing is missing";
         single(encoder, "ready", help, i64::from(ready))?;
+        let leads = context.leadership.leads();
+        let help = "Whether this operator leads: it alone writes";
+        single(encoder, "leader", help, i64::from(leads))?;
         let help = "Holders that are due and have no pass yet";
         single(encoder, "queue_depth", help, whole(waiting.count))?;
         let help = "How long the first of them has been due";
         single(encoder, "queue_oldest_seconds", help, waiting.oldest.as_secs_f64())?;
+        if !leads {
+            // What is true of the cluster is told once, however many operators look at it.
+            return Ok(());
+        }
         let help = "Leases that are not final, by state";
         family(encoder, "leases", help, "state", &leases(context))?;
         let help = "Jobs, by the reason of their condition Ready";

@@ -114,6 +114,7 @@ struct Inner {
     begun: Timestamp,
     ending: bool,
     api_server: Option<Trouble>,
+    election: Option<Trouble>,
     watches: BTreeMap<Watched, Watch>,
     missing_rights: Vec<Right>,
 }
@@ -151,6 +152,7 @@ impl Health {
                 begun,
                 ending: false,
                 api_server: Some(unknown),
+                election: None,
                 watches,
                 missing_rights: Vec::new(),
             }),
@@ -165,10 +167,14 @@ impl Health {
     /// Whether the API server answered, or what it said instead.
     pub fn api_server(&self, now: Timestamp, answer: Result<(), String>) {
         let mut inner = self.lock();
-        inner.api_server = answer.err().map(|words| {
-            let since = inner.api_server.as_ref().map_or(now, |trouble| trouble.since);
-            Trouble { since, last: now, words }
-        });
+        inner.api_server = Trouble::after(inner.api_server.take(), now, answer);
+    }
+
+    /// Whether the Lease by which operators agree could be read and written, or why not. Who waits
+    /// for a leader lacks nothing.
+    pub fn election(&self, now: Timestamp, answer: Result<(), String>) {
+        let mut inner = self.lock();
+        inner.election = Trouble::after(inner.election.take(), now, answer);
     }
 
     /// The rights that the API server denies. Gives those that were not known to be missing.
@@ -212,6 +218,7 @@ impl Health {
             "API server",
             inner.api_server.as_ref().map(|trouble| trouble.told("does not answer")),
         );
+        check("leader election", inner.election.as_ref().map(|trouble| trouble.told("failing")));
         for (watched, watch) in &inner.watches {
             check(watched.task().trim_start_matches("the "), watch.missing(inner.begun, now));
         }
@@ -245,6 +252,12 @@ impl Watch {
 }
 
 impl Trouble {
+    /// What is left of a trouble after an answer.
+    fn after(before: Option<Self>, now: Timestamp, answer: Result<(), String>) -> Option<Self> {
+        let since = before.map_or(now, |trouble| trouble.since);
+        answer.err().map(|words| Self { since, last: now, words })
+    }
+
     fn is_current(&self, now: Timestamp) -> bool {
         now.duration_since(self.last) <= RECOVERED_AFTER
     }

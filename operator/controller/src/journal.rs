@@ -66,6 +66,13 @@ impl Journal {
         }
     }
 
+    /// A lease whose changes another operator tells.
+    pub fn leave_out(&self, holder: &Holder, now: &GpuLease) {
+        if ledger::state(now).is_ok_and(LeaseState::is_final) {
+            self.due().remove(holder);
+        }
+    }
+
     /// Forgets holders that are gone.
     pub fn keep(&self, is_known: impl Fn(&Holder) -> bool) {
         self.due().retain(|holder, _| is_known(holder));

@@ -12,6 +12,8 @@
 //! [`reconcile`] is that line as code. Rules live in `leasehold_core`, names and wire types in
 //! `leasehold_crds`; this crate reads, writes and waits.
 //!
+//! [`leadership`] says whether this operator may write: watches run before it leads, passes do not.
+//!
 //! What people and machines see of the operator itself: [`service`] serves [`health`] and
 //! [`metrics`], [`journal`] writes the log of what happened.
 
@@ -28,6 +30,7 @@ pub mod gauges;
 pub mod health;
 pub mod index;
 pub mod journal;
+pub mod leadership;
 pub mod logging;
 pub mod metrics;
 pub mod observe;

@@ -6,7 +6,8 @@ use std::{
     sync::Arc,
 };
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
+use hyper::header::{HeaderValue, USER_AGENT};
 use kube::{
     Config,
     client::ClientBuilder,
@@ -14,11 +15,16 @@ use kube::{
 };
 use leasehold::{
     calls::Counting,
-    clock::SystemClock,
+    clock::{Clock, SystemClock},
     context::Context,
+    leadership::{
+        Leadership,
+        election::{Election, NAMESPACE},
+        fence::Fence,
+    },
     logging::{self, LogFormat},
     metrics::Metrics,
-    run::run,
+    run::{Ended, run},
     server_time::ServerTime,
     service::{Listen, Service},
     tasks::Tasks,
@@ -55,6 +61,22 @@ struct RunArguments {
     /// What the installation decides for all jobs, in YAML; without it everything has its default.
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Whether operators of one cluster agree on one of them that acts; the others wait. Say false
+    /// only where no other operator can run.
+    #[arg(
+        long,
+        value_name = "true|false",
+        action = ArgAction::Set,
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true"
+    )]
+    leader_election: bool,
+    /// The namespace of the Lease `leasehold` by which they agree; by default the pod's own, and
+    /// outside of pods leasehold-system.
+    #[arg(long, value_name = "NAMESPACE")]
+    leader_election_namespace: Option<String>,
     /// Where to serve /livez, /readyz and /metrics: an IP address with a port, where port 0 means
     /// any free one, or none.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
@@ -84,6 +106,11 @@ async fn main() -> ExitCode {
         }
         Err(error) => {
             tracing::error!("{error}");
+            if error.downcast_ref::<Ended>().is_some() {
+                // The runtime would wait for what blocks, for example for the name of a server that
+                // does not answer; whoever starts the operator again must not.
+                std::process::exit(1);
+            }
             ExitCode::FAILURE
         }
     }
@@ -96,12 +123,34 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
     let mut config = configuration(&arguments).await?;
     // Retries are the queue's: silent ones inside the client would hide outages from it.
     config.default_retry = false;
+    let identity = identity();
+    // Which of several operators made a request stands in the server's audit log.
+    let agent = format!("leasehold/{} ({identity})", env!("CARGO_PKG_VERSION"));
+    config.headers.push((USER_AGENT, HeaderValue::try_from(agent)?));
     let metrics = Metrics::default();
     let counting = Counting(metrics.clone());
-    let clock = ServerTime::new(Arc::new(SystemClock));
-    let client = ClientBuilder::try_from(config)?.with_layer(&counting).with_layer(&clock).build();
-    let context =
-        Context::new(client.clone(), Arc::new(clock), settings, arguments.agent_image, metrics);
+    let machine: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = ServerTime::new(machine.clone());
+    let leadership = if arguments.leader_election {
+        Leadership::elected(machine)
+    } else {
+        Leadership::alone(machine)
+    };
+    // Connections of its own, so that a renewal never waits behind other requests.
+    let free =
+        ClientBuilder::try_from(config.clone())?.with_layer(&counting).with_layer(&clock).build();
+    let fenced = ClientBuilder::try_from(config)?
+        .with_layer(&Fence(leadership.clone()))
+        .with_layer(&counting)
+        .with_layer(&clock)
+        .build();
+    let election = arguments.leader_election.then(|| Election {
+        client: free.clone(),
+        namespace: arguments.leader_election_namespace.unwrap_or_else(own_namespace),
+        identity,
+    });
+    let (agent, clock) = (arguments.agent_image, Arc::new(clock));
+    let context = Context::new(fenced, clock, leadership, settings, agent, metrics);
     let context = Arc::new(context);
     let mut tasks = Tasks::default();
     if let Listen::At(address) = arguments.listen {
@@ -110,7 +159,7 @@ async fn operate(arguments: RunArguments) -> Result<(), Box<dyn std::error::Erro
     }
     let stop = CancellationToken::new();
     tokio::spawn(signals.obey(context.clone(), stop.clone()));
-    Ok(run(context, client, tasks, stop).await?)
+    Ok(run(context, free, election, tasks, stop).await?)
 }
 
 /// SIGTERM and SIGINT.
@@ -144,6 +193,21 @@ impl Signals {
         tracing::warn!("told to end again; passes under way are cut off");
         std::process::exit(1);
     }
+}
+
+/// A name for this process alone: one that is started again is another one.
+fn identity() -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    // Of the name only what a header can carry.
+    let host = host.unwrap_or_default().replace(|one: char| !one.is_ascii_graphic(), "-");
+    format!("{host}_{:016x}", rand::random::<u64>())
+}
+
+/// The namespace of the pod that this is, or where the chart places one.
+fn own_namespace() -> String {
+    let own = std::fs::read_to_string("/var/run/secrets/kubernetes.io/serviceaccount/namespace");
+    let own = own.unwrap_or_default().trim().to_owned();
+    if own.is_empty() { NAMESPACE.to_owned() } else { own }
 }
 
 fn settings(file: Option<&Path>) -> Result<Settings, String> {

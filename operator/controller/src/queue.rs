@@ -74,6 +74,19 @@ impl Queue {
         (queue, Bell(sender))
     }
 
+    /// Lets changes pass by until `begins` is done: another operator sees to them, and the indexes
+    /// have what they led to.
+    pub async fn stand_by(&mut self, begins: impl Future<Output = ()>) {
+        tokio::pin!(begins);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut begins => return,
+                Some(_) = self.changes.recv() => {}
+            }
+        }
+    }
+
     /// Runs passes until `stop` is done, then waits for those that are under way, at most for
     /// [`DRAIN`]. Tells the holders whose passes were cut off.
     pub async fn run<P>(mut self, pass: P, stop: impl Future<Output = ()>) -> Vec<Holder>
@@ -181,6 +194,19 @@ mod tests {
         bell.ring(holder("train"));
         queue.run(pass, tokio::time::sleep(Duration::from_mins(1))).await;
         assert_eq!(*seen.lock().unwrap(), ["train", "train"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stands_by_keeps_no_changes() {
+        let (mut queue, bell) = Queue::new(4, Arc::default());
+        for _ in 0..1_000 {
+            bell.ring(holder("train"));
+        }
+        queue.stand_by(tokio::time::sleep(Duration::from_secs(1))).await;
+        assert!(queue.changes.is_empty());
+        bell.ring(holder("next"));
+        queue.stand_by(std::future::ready(())).await;
+        assert_eq!(queue.changes.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// A verb on all objects of a resource.
+/// A verb on a resource: on all its objects, or, for the rights to lead, in one namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The verb.
@@ -53,6 +53,7 @@ impl fmt::Display for Right {
 }
 
 const OURS: &str = "leasehold.dev";
+const COORDINATION: &str = "coordination.k8s.io";
 const BLIND: &str = "the operator does not see them";
 
 /// Everything that the operator does.
@@ -86,29 +87,39 @@ pub const NEEDED: &[Right] = &[
     Right::to("patch", "events.k8s.io", "events", "", "repeated Events are lost"),
 ];
 
+const NO_LEADER: &str = "no operator leads, and nothing is started or ended";
+
+/// What it takes to be elected, on one Lease in the operator's namespace.
+pub const NEEDED_TO_LEAD: &[Right] = &[
+    Right::to("get", COORDINATION, "leases", "", NO_LEADER),
+    Right::to("create", COORDINATION, "leases", "", NO_LEADER),
+    Right::to("update", COORDINATION, "leases", "", NO_LEADER),
+];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use k8s_openapi::api::rbac::v1::ClusterRole;
+    use k8s_openapi::api::rbac::v1::PolicyRule;
     use serde_json::Value;
 
     use super::*;
+    use crate::leadership::election::{LEASE, NAMESPACE};
 
-    /// The chart grants what is asked for, and nothing else but the asking.
-    #[test]
-    fn the_chart_grants_what_is_needed() {
+    /// A role of the chart.
+    fn role(kind: &str) -> Value {
         let chart = include_str!("../../../charts/leasehold/rbac.yaml");
         let documents: Vec<Value> = serde_yaml::from_multiple(chart).unwrap();
-        let role = documents
-            .into_iter()
-            .find(|one| {
-                one["kind"] == "ClusterRole" && one["metadata"]["name"] == "leasehold-operator"
-            })
-            .unwrap();
-        let role: ClusterRole = serde_json::from_value(role).unwrap();
+        let mut documents = documents.into_iter();
+        let is_ours =
+            |one: &Value| one["kind"] == kind && one["metadata"]["name"] == "leasehold-operator";
+        documents.find(is_ours).unwrap()
+    }
+
+    fn granted(role: &Value) -> BTreeSet<[String; 4]> {
+        let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
         let mut granted = BTreeSet::new();
-        for rule in role.rules.unwrap() {
+        for rule in rules {
             for group in rule.api_groups.iter().flatten() {
                 for resource in rule.resources.iter().flatten() {
                     let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
@@ -119,15 +130,35 @@ mod tests {
                 }
             }
         }
+        granted
+    }
+
+    fn needed(rights: &[Right]) -> BTreeSet<[String; 4]> {
+        let words = |right: &Right| {
+            [right.verb, right.group, right.resource, right.subresource].map(str::to_owned)
+        };
+        rights.iter().map(words).collect()
+    }
+
+    /// The chart grants what is asked for, and nothing else but the asking.
+    #[test]
+    fn the_chart_grants_what_is_needed() {
+        let mut granted = granted(&role("ClusterRole"));
         granted.remove(
             &["create", "authorization.k8s.io", "selfsubjectaccessreviews", ""].map(str::to_owned),
         );
-        let needed: BTreeSet<_> = NEEDED
-            .iter()
-            .map(|right| {
-                [right.verb, right.group, right.resource, right.subresource].map(str::to_owned)
-            })
-            .collect();
-        assert_eq!(granted, needed);
+        assert_eq!(granted, needed(NEEDED));
+    }
+
+    #[test]
+    fn the_chart_grants_one_lease_in_the_operators_namespace() {
+        let role = role("Role");
+        assert_eq!(granted(&role), needed(NEEDED_TO_LEAD));
+        assert_eq!(role["metadata"]["namespace"], NAMESPACE);
+        for rule in role["rules"].as_array().unwrap() {
+            // What does not exist yet has no name that a rule could name.
+            let names_it = rule["resourceNames"] == serde_json::json!([LEASE]);
+            assert!(names_it || rule["verbs"] == serde_json::json!(["create"]), "{rule}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Starts the watches, then the passes; ends when told to.
+//! Starts the watches, then, when this operator leads, the passes; ends when told to or when
+//! another one leads.
 
 use std::{
     collections::HashMap,
@@ -20,6 +21,7 @@ use crate::{
     context::Context,
     error::{Class, Error, backoff},
     health::causes,
+    leadership::{Lost, election::Election},
     queue::{Bell, Next, Queue},
     reconcile::reconcile,
     tasks::{TaskEnded, Tasks},
@@ -53,41 +55,76 @@ pub fn holder_of_pod(pod: &Pod) -> Option<Holder> {
     Holder::of_attempt(&pod.namespace()?, &pod.name_any())
 }
 
-/// Runs the operator until it is told to stop, then finishes what is under way. `tasks` run beside
-/// it from the start.
+/// Why an operator ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    /// Something that it needs ended.
+    #[error(transparent)]
+    Task(#[from] TaskEnded),
+    /// Another operator leads, or may.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}
+
+/// Runs the operator until it is told to stop, then finishes what is under way. `client` asks what
+/// is needed before anything may be written; `election` is left out for an operator that leads
+/// anyway; `tasks` run beside it from the start.
 ///
 /// # Errors
-/// A watch or another task that ended.
+/// A watch or another task that ended, and leadership that was lost: nothing is finished then.
 pub async fn run(
     context: Arc<Context>,
     client: Client,
+    election: Option<Election>,
     mut tasks: Tasks,
     stop: CancellationToken,
-) -> Result<(), TaskEnded> {
-    let (api_server, mut answered) = ApiServer::new(client);
+) -> Result<(), Ended> {
+    let ended = operate(&context, client, election, &mut tasks, &stop).await;
+    // Whoever waits takes over now, and not only when the lease has run out.
+    context.leadership.resign().await;
+    ended
+}
+
+async fn operate(
+    context: &Arc<Context>,
+    client: Client,
+    election: Option<Election>,
+    tasks: &mut Tasks,
+    stop: &CancellationToken,
+) -> Result<(), Ended> {
+    let (api_server, mut answered) = ApiServer::new(client, election.clone());
     tasks.spawn("asking the API server", api_server.follow(context.clone()));
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        ended = tasks.first_to_end() => return Err(ended),
+        ended = tasks.first_to_end() => return Err(ended.into()),
         // It may be started after the operator.
         _ = answered.wait_for(|answered| *answered) => {}
     }
-    let (queue, bell) = Queue::new(MOST_PASSES, context.backlog.clone());
+    let (mut queue, bell) = Queue::new(MOST_PASSES, context.backlog.clone());
     let prices = Arc::new(PriceList::default());
-    let mut synced = watches::start(&context, &prices, &bell, &mut tasks);
-    tasks.spawn("counting cards", {
-        let (context, prices) = (context.clone(), prices);
-        async move { prices.keep_counts(&context).await }
-    });
+    let mut synced = watches::start(context, &prices, &bell, tasks);
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        ended = tasks.first_to_end() => return Err(ended),
+        ended = tasks.first_to_end() => return Err(ended.into()),
         () = synced.all() => tracing::info!("all watches are complete"),
     }
+    // Whoever does not see everything keeps nobody from leading who does.
+    if let Some(election) = election {
+        tasks.spawn("leader election", election.run(context.clone()));
+    }
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        ended = tasks.first_to_end() => return Err(ended.into()),
+        () = queue.stand_by(context.leadership.until_leading()) => {}
+    }
+    bell.ring_all(context.holders());
+    tasks.spawn("counting cards", {
+        let context = context.clone();
+        async move { prices.keep_counts(&context).await }
+    });
     let failures = Arc::new(Failures::default());
-    let pass = move |holder: Holder| {
-        one_pass(context.clone(), bell.clone(), failures.clone(), holder).boxed()
-    };
+    let pass =
+        |holder: Holder| one_pass(context.clone(), bell.clone(), failures.clone(), holder).boxed();
     tokio::select! {
         cut = queue.run(pass, stop.cancelled()) => {
             for Holder { namespace, name } in cut {
@@ -95,7 +132,8 @@ pub async fn run(
             }
             Ok(())
         }
-        ended = tasks.first_to_end() => Err(ended),
+        ended = tasks.first_to_end() => Err(ended.into()),
+        lost = context.leadership.until_lost() => Err(lost.into()),
     }
 }
 

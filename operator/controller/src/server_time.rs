@@ -14,7 +14,6 @@ use std::{
 use hyper::{Request, Response, header};
 use jiff::{Timestamp, fmt::rfc2822};
 use kube::client::Body;
-use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use crate::clock::Clock;
@@ -36,7 +35,7 @@ impl ServerTime {
         Self { own, known: Arc::default() }
     }
 
-    fn learn(&self, date: Timestamp, asked: Instant, answered: Instant) {
+    fn learn(&self, date: Timestamp, asked: Duration, answered: Duration) {
         let told = Known::told(date, asked, answered);
         let mut known = self.lock();
         *known = Some(known.map_or(told, |known| known.with(told)));
@@ -50,30 +49,34 @@ impl ServerTime {
 impl Clock for ServerTime {
     fn now(&self) -> Timestamp {
         match *self.lock() {
-            Some(known) => known.middle_at(Instant::now()),
+            Some(known) => known.middle_at(self.own.uptime()),
             None => self.own.now(),
         }
     }
+
+    fn uptime(&self) -> Duration {
+        self.own.uptime()
+    }
 }
 
-/// Between which times the server's clock was at an instant.
+/// Between which times the server's clock was at an instant of the machine's uptime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
-    at: Instant,
+    at: Duration,
     earliest: Timestamp,
     latest: Timestamp,
 }
 
 impl Known {
     /// The server wrote `date` at some instant between question and answer.
-    fn told(date: Timestamp, asked: Instant, answered: Instant) -> Self {
-        let travelled = answered.saturating_duration_since(asked);
+    fn told(date: Timestamp, asked: Duration, answered: Duration) -> Self {
+        let travelled = answered.saturating_sub(asked);
         Self { at: answered, earliest: date, latest: later(date, RESOLUTION + travelled) }
     }
 
     /// What follows for a later instant.
-    fn at(self, at: Instant) -> Self {
-        let passed = at.saturating_duration_since(self.at);
+    fn at(self, at: Duration) -> Self {
+        let passed = at.saturating_sub(self.at);
         Self { at, earliest: later(self.earliest, passed), latest: later(self.latest, passed) }
     }
 
@@ -86,7 +89,7 @@ impl Known {
         if earliest <= latest { Self { at: told.at, earliest, latest } } else { told }
     }
 
-    fn middle_at(self, at: Instant) -> Timestamp {
+    fn middle_at(self, at: Duration) -> Timestamp {
         let Self { earliest, latest, .. } = self.at(at);
         let half = latest.duration_since(earliest) / 2;
         earliest.saturating_add(half).unwrap_or(Timestamp::MAX)
@@ -126,12 +129,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (time, asked) = (self.time.clone(), Instant::now());
+        let (time, asked) = (self.time.clone(), self.time.uptime());
         let answer = self.inner.call(request);
         Box::pin(async move {
             let answer = answer.await?;
             if let Some(date) = date(&answer) {
-                time.learn(date, asked, Instant::now());
+                time.learn(date, asked, time.uptime());
             }
             Ok(answer)
         })
@@ -147,16 +150,23 @@ fn date<B>(answer: &Response<B>) -> Option<Timestamp> {
 mod tests {
     use std::convert::Infallible;
 
-    use tokio::time::advance;
+    use tokio::time::{Instant, advance};
 
     use super::*;
 
-    /// A clock that stands still.
-    struct Stands(Timestamp);
+    /// A wall clock that stands still.
+    struct Stands {
+        at: Timestamp,
+        begun: Instant,
+    }
 
     impl Clock for Stands {
         fn now(&self) -> Timestamp {
-            self.0
+            self.at
+        }
+
+        fn uptime(&self) -> Duration {
+            self.begun.elapsed()
         }
     }
 
@@ -170,7 +180,7 @@ mod tests {
         dates: &'static [&'static str],
     ) -> (ServerTime, impl Service<Request<Body>, Response = Response<()>, Error = Infallible>)
     {
-        let clock = ServerTime::new(Arc::new(Stands(time(own))));
+        let clock = ServerTime::new(Arc::new(Stands { at: time(own), begun: Instant::now() }));
         let mut dates = dates.iter();
         let service = clock.layer(tower::service_fn(move |_| {
             let answer = Response::builder().header(header::DATE, *dates.next().unwrap());

@@ -112,8 +112,10 @@ impl Feed {
                 (&event, object_of(&event).and_then(holder_of_job))
             {
                 let before = known(&context.jobs, &holder, job);
-                // What a list names for the first time did not change just now.
-                if before.is_some() || matches!(event, Event::Apply(_)) {
+                // What a list names for the first time did not change just now; of two operators
+                // one tells.
+                let changed = before.is_some() || matches!(event, Event::Apply(_));
+                if changed && context.leadership.leads() {
                     context.journal.job(&holder, before.as_deref(), job);
                 } else {
                     context.journal.note_deadline(&holder, job);
@@ -136,7 +138,9 @@ impl Feed {
                 (object_of(&event), object_of(&event).and_then(holder_of_lease))
             {
                 let before = known(&context.leases, &holder, lease);
-                if before.is_some() || !matches!(event, Event::InitApply(_)) {
+                if !context.leadership.leads() {
+                    context.journal.leave_out(&holder, lease);
+                } else if before.is_some() || !matches!(event, Event::InitApply(_)) {
                     context.journal.lease(&holder, before.as_deref(), lease);
                 }
             }
@@ -224,6 +228,7 @@ impl Feed {
             if let Event::Apply(pod) = &event
                 && let Some(holder) = holder_of_pod(pod)
                 && known(&self.context.pods, &holder, pod).is_none()
+                && self.context.leadership.leads()
             {
                 self.context.metrics.pods_created.inc();
             }

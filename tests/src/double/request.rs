@@ -94,12 +94,14 @@ pub struct Call {
     pub resource: String,
     /// The object, or nothing for lists and new objects.
     pub name: Option<String>,
+    /// Who asks, by the header `User-Agent`.
+    pub caller: String,
 }
 
 impl Call {
     /// What a request asks of its target.
     #[must_use]
-    pub fn of(method: &Method, target: &Target, watch: bool) -> Self {
+    pub fn of(caller: &str, method: &Method, target: &Target, watch: bool) -> Self {
         let verb = match (method.as_str(), target.name.is_some()) {
             ("GET", _) if watch => "watch",
             ("GET", true) => "get",
@@ -113,7 +115,7 @@ impl Call {
             Some(part) => format!("{}/{part}", target.kind.plural),
             None => target.kind.plural.to_owned(),
         };
-        Self { verb, resource, name: target.name.clone() }
+        Self { verb, resource, name: target.name.clone(), caller: caller.to_owned() }
     }
 
     /// Whether it can change anything.

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Collected, Full, StreamBody, combinators::UnsyncBo
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Frame},
-    header::{self, HeaderValue},
+    header::{self, HeaderValue, USER_AGENT},
 };
 use jiff::{Timestamp, fmt::rfc2822};
 use kube::{Client, client::Body};
@@ -148,7 +148,9 @@ impl ApiServer {
         let Some(target) = Target::of(head.uri.path()) else {
             return self.about_itself(head.uri.path());
         };
-        let call = Call::of(&head.method, &target, parameters.watch);
+        let caller = head.headers.get(USER_AGENT).and_then(|caller| caller.to_str().ok());
+        let caller = caller.unwrap_or_default();
+        let call = Call::of(caller, &head.method, &target, parameters.watch);
         let weather = (*locked(&self.0.forecast))(&call);
         match &weather {
             Weather::Silence => std::future::pending().await,

@@ -68,7 +68,7 @@ impl Cluster {
     /// Lets a node fall silent, or speak again.
     pub fn silence(&self, node: &str, is_silent: bool) {
         let mark = is_silent.then_some("yes");
-        self.patch("Node", "", node, &json!({"metadata": {"annotations": {nodes::SILENT: mark}}}));
+        self.change("Node", "", node, &json!({"metadata": {"annotations": {nodes::SILENT: mark}}}));
     }
 
     /// Sets the price of a card, per hour.
@@ -108,10 +108,14 @@ impl Cluster {
     /// # Panics
     /// When there is none.
     pub fn respecify(&self, name: &str, fields: &Value) {
-        self.patch("GpuJob", NAMESPACE, name, &json!({"spec": fields}));
+        self.change("GpuJob", NAMESPACE, name, &json!({"spec": fields}));
     }
 
-    fn patch(&self, kind: &str, namespace: &str, name: &str, patch: &Value) {
+    /// Changes an object by a merge patch.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn change(&self, kind: &str, namespace: &str, name: &str, patch: &Value) {
         let kind = Kind::named(kind);
         let key = Key::of(kind, namespace, name);
         let changed = self.server.with(|store| store.patch(kind, &key, patch, Part::Object));

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use leasehold_tests::{
     jobs::{self, Job},
     playground::{OPERATOR, Playground, project},
@@ -34,6 +34,7 @@ pub(crate) fn runs_in_its_cluster(stage: &Stage) {
     as_user(&stage.playground, &Job::named("long").running("command: [sleep, '15']").yaml());
     jobs::until_ready_is(stage, &namespace, "long", "Running", LIMIT);
     let before = operators(&stage.playground);
+    assert_eq!(before.len(), 2, "one leads and one waits");
     let pods = ["delete", "pods", "--all", "-n", SYSTEM, "--force", "--grace-period=0"];
     kubectl(&pods).unwrap();
     jobs::until_ready_is(stage, &namespace, "long", "Succeeded", LIMIT);
@@ -139,9 +140,13 @@ const UNUSED: &[(&str, &str)] = &[
     ("patch", "events.events.k8s.io"),
 ];
 
-/// The audit log has no refusal; what it names is what the rules of the role name.
+/// A verb on a resource, with the namespace where a rule grants it there alone.
+type Right = (String, String, String);
+
+/// The audit log has no refusal; what it names is what the rules of the roles name.
 fn uses_what_it_may_and_nothing_else(playground: &Playground) {
     let log = std::fs::read_to_string(playground.directory().join("audit.log")).unwrap();
+    let granted = granted(playground);
     let mut used = BTreeSet::new();
     for line in log.lines() {
         // The last line may still be being written.
@@ -155,35 +160,38 @@ fn uses_what_it_may_and_nothing_else(playground: &Playground) {
                 "" => text("/objectRef/resource").to_owned(),
                 sub => format!("{}/{sub}", text("/objectRef/resource")),
             };
-            used.insert((
-                text("/verb").to_owned(),
-                in_group(&resource, text("/objectRef/apiGroup")),
-            ));
+            let resource = in_group(&resource, text("/objectRef/apiGroup"));
+            let right = |namespace: &str| {
+                (text("/verb").to_owned(), resource.clone(), namespace.to_owned())
+            };
+            let rights = [right(""), right(text("/objectRef/namespace"))];
+            let by = rights.into_iter().find(|right| granted.contains(right));
+            used.insert(
+                by.unwrap_or_else(|| panic!("no rule of charts/leasehold/rbac.yaml: {line}")),
+            );
         }
     }
-    let unused = |(verb, resource): &(String, String)| {
+    let unused = |(verb, resource, _): &Right| {
         UNUSED.iter().any(|(unused, of)| unused == verb && of == resource)
     };
-    let granted = granted(playground);
-    assert!(
-        used.is_subset(&granted),
-        "no rule of charts/leasehold/rbac.yaml: {:?}",
-        used.difference(&granted)
-    );
     let idle: Vec<_> = granted.difference(&used).filter(|right| !unused(right)).collect();
     assert!(idle.is_empty(), "granted by charts/leasehold/rbac.yaml and not used: {idle:?}");
 }
 
-/// What the operator's role grants: verbs on resources.
-fn granted(playground: &Playground) -> BTreeSet<(String, String)> {
-    let role: ClusterRole =
-        playground.get("", "clusterrole", "leasehold-operator").unwrap().unwrap();
+/// What the operator's roles grant.
+fn granted(playground: &Playground) -> BTreeSet<Right> {
     let mut granted = BTreeSet::new();
-    for rule in role.rules.unwrap_or_default() {
-        for group in rule.api_groups.iter().flatten() {
-            for resource in rule.resources.iter().flatten() {
-                let resource = in_group(resource, group);
-                granted.extend(rule.verbs.iter().map(|verb| (verb.clone(), resource.clone())));
+    for (kind, namespace) in [("clusterrole", ""), ("role", SYSTEM)] {
+        let role: Value = playground.get(namespace, kind, "leasehold-operator").unwrap().unwrap();
+        let rules: Vec<PolicyRule> = serde_json::from_value(role["rules"].clone()).unwrap();
+        for rule in rules {
+            for group in rule.api_groups.iter().flatten() {
+                for resource in rule.resources.iter().flatten() {
+                    let right = |verb: &String| {
+                        (verb.clone(), in_group(resource, group), namespace.to_owned())
+                    };
+                    granted.extend(rule.verbs.iter().map(right));
+                }
             }
         }
     }

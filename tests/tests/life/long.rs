@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold::leadership::RETRY_PERIOD;
 use leasehold_crds::Settings;
 use leasehold_tests::{
     double::{kinds::Kind, server::Weather},
@@ -68,6 +69,20 @@ async fn ten_leases_a_day_are_closed_day_by_day() {
     operator.end().await;
 }
 
+/// Writes of what happens from now on: of Leases of Kubernetes, and others.
+fn writes(cluster: &Cluster) -> (Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let (renewals, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    cluster.server.weather({
+        let (renewals, others) = (renewals.clone(), others.clone());
+        move |call| {
+            let count = if call.resource == "leases" { &renewals } else { &others };
+            count.fetch_add(usize::from(call.is_write()), Ordering::SeqCst);
+            Weather::After(Duration::ZERO)
+        }
+    });
+    (renewals, others)
+}
+
 /// Cards of a node.
 const CARDS: usize = 50;
 
@@ -103,18 +118,33 @@ async fn a_day_without_events_costs_no_write() {
     copy(&cluster, leases - 1);
     let operator = Operator::start(&cluster, Settings::default());
     sleep(10 * MINUTE).await;
-    let writes = Arc::new(AtomicUsize::new(0));
-    cluster.server.weather({
-        let writes = writes.clone();
-        move |call| {
-            writes.fetch_add(usize::from(call.is_write()), Ordering::SeqCst);
-            Weather::After(Duration::ZERO)
-        }
-    });
+    let (renewals, others) = writes(&cluster);
     sleep(24 * HOUR).await;
-    assert_eq!(writes.load(Ordering::SeqCst), 0);
+    assert_eq!((renewals.load(Ordering::SeqCst), others.load(Ordering::SeqCst)), (0, 0));
     let held = cluster.leases().into_iter().filter_map(|lease| lease.status);
     assert_eq!(held.filter(|status| status.state == "Held").count(), leases);
     assert_eq!(cluster.ready(&format!("train-{}", leases - 1)), "Running");
     operator.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_two_operators_costs_no_write_but_the_leaders_renewals() {
+    let cluster = cluster();
+    let leader = Operator::elected(&cluster, Settings::default(), "a");
+    sleep(MINUTE).await;
+    let waiting = Operator::elected(&cluster, Settings::default(), "b");
+    for number in 0..4 {
+        cluster.job(&format!("job-{number}"), &json!({"maxRuntime": "48h"}));
+    }
+    sleep(10 * MINUTE).await;
+    let (renewals, others) = writes(&cluster);
+    let hours = sized(1, 24);
+    for _ in 0..hours {
+        sleep(HOUR).await;
+    }
+    let most = hours as u64 * HOUR.as_secs() / RETRY_PERIOD.as_secs() + 1;
+    assert!(renewals.load(Ordering::SeqCst) as u64 <= most, "{renewals:?}");
+    assert_eq!(others.load(Ordering::SeqCst), 0);
+    waiting.end().await;
+    leader.end().await;
 }

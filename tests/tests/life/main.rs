@@ -9,5 +9,6 @@
 
 mod contract;
 mod crashes;
+mod leadership;
 mod long;
 mod weeks;

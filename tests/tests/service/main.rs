@@ -1,4 +1,5 @@
-//! The operator as a service: what it serves and tells about itself, and the API server away.
+//! The operator as a service: what it serves and tells about itself, two of them, and the API
+//! server away.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,7 +8,9 @@
     reason = "a test that is wrong stops at the line that is wrong"
 )]
 
+mod leadership;
 mod outage;
+mod served;
 mod serving;
 
 use std::{process::ExitCode, time::Duration};
@@ -33,6 +36,14 @@ fn main() -> ExitCode {
         (
             "a_restart_tells_no_event_again_and_repeated_ones_are_one",
             serving::a_restart_tells_no_event_again_and_repeated_ones_are_one,
+        ),
+        (
+            "a_leader_that_stood_still_is_followed_and_ends_without_a_write",
+            leadership::of_a_leader_that_stood_still,
+        ),
+        (
+            "a_leader_whose_lease_names_another_one_ends",
+            leadership::of_a_leader_whose_lease_names_another_one,
         ),
     ];
     run("service", shape, WithOperator::Absent, &[], alone)

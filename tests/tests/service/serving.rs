@@ -1,121 +1,17 @@
 //! What the operator serves about itself, how it ends, and what a restart does not tell again.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
-    time::Duration,
-};
-
 use leasehold_tests::{
     jobs::{self, Job},
-    operator::own_kubeconfig,
-    playground::{AGENT_IMAGE, Playground},
+    playground::Playground,
     suite::Stage,
     waiting::wait_for,
 };
 use serde_json::{Value, json};
 
-use crate::LIMIT;
+use crate::{LIMIT, served::Served};
 
-/// How long an answer may take before the operator counts as silent.
-const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// The role that gives the operator its rights.
 const ROLE: &str = "leasehold-operator";
-
-/// An operator whose log is JSON and whose address is known; killed when dropped.
-struct Served {
-    child: Child,
-    address: SocketAddr,
-    log: PathBuf,
-}
-
-impl Served {
-    fn start(playground: &Playground, name: &str) -> Self {
-        let kubeconfig = own_kubeconfig(playground).unwrap();
-        let log = playground.directory().join(format!("{name}.log"));
-        let (variable, mark) = playground.mark().unwrap();
-        let child = Command::new(&playground.environment().operator)
-            .args(["run", "--listen", "127.0.0.1:0", "--log-format", "json"])
-            .args(["--agent-image", AGENT_IMAGE, "--kubeconfig"])
-            .arg(&kubeconfig)
-            .env(variable, mark)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(std::fs::File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let address = wait_for("the operator serves", LIMIT, || {
-            let address =
-                lines(&log).iter().find_map(|line| line["address"].as_str()?.parse().ok());
-            address.ok_or("it does not say where")
-        });
-        Self { child, address, log }
-    }
-
-    /// Status and body of a page.
-    fn get(&self, page: &str) -> (u16, String) {
-        fetch(self.address, page).unwrap()
-    }
-
-    fn until_ready(&self) {
-        wait_for("the operator is ready", LIMIT, || {
-            let (status, words) = self.get("/readyz");
-            if status == 200 { Ok(()) } else { Err(words) }
-        });
-    }
-
-    /// The value of a metric with these labels.
-    fn metric(&self, series: &str) -> Option<f64> {
-        let (_, text) = self.get("/metrics");
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
-    }
-
-    /// Lines of the log about a job's namespace.
-    fn told(&self, namespace: &str, message: &str) -> Vec<Value> {
-        let mut lines = lines(&self.log);
-        lines.retain(|line| line["namespace"] == namespace && line["message"] == message);
-        lines
-    }
-
-    /// Tells it to end and waits until it has.
-    fn terminate(mut self) -> ExitStatus {
-        let process = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
-        wait_for("the operator ends", LIMIT, || {
-            self.child.try_wait().map_err(|error| error.to_string())?.ok_or("it runs".to_owned())
-        })
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The lines of a log that are whole.
-fn lines(log: &PathBuf) -> Vec<Value> {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    text.split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect()
-}
-
-fn fetch(address: SocketAddr, page: &str) -> std::io::Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_LIMIT))?;
-    stream.write_all(format!("GET {page} HTTP/1.1\r\nHost: operator\r\n\r\n").as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-    status.zip(body).ok_or_else(|| std::io::Error::other(answer))
-}
 
 pub(crate) fn it_says_what_is_missing_until_it_is_ready_and_ends_in_order(stage: &Stage) {
     let playground = &stage.playground;

@@ -36,7 +36,7 @@ fn at_the_start_everything_is_missing_and_each_has_its_line() {
     for words in [
         "[-] API server: does not answer since 2026-01-01T12:00:00Z",
         "[-] watch of GpuJob: since 2026-01-01T12:00:00Z: the first list is not complete yet",
-        "not ready: 8 of 10 checks failed",
+        "not ready: 8 of 11 checks failed",
     ] {
         assert!(said.contains(words), "{said}");
     }
@@ -98,6 +98,16 @@ fn an_api_server_that_is_gone_is_told_with_its_last_words() {
     assert!(said.contains(words), "{said}");
     health.api_server(at(20), Ok(()));
     assert_eq!(self::said(&health, 21, Detail::Missing), "ready\n");
+}
+
+#[test]
+fn who_waits_for_a_leader_is_ready_and_who_cannot_ask_for_one_is_not() {
+    let health = ready();
+    health.election(at(10), Ok(()));
+    assert_eq!(said(&health, 11, Detail::Missing), "ready\n");
+    health.election(at(12), Err("leases is forbidden".to_owned()));
+    let said = said(&health, 13, Detail::Missing);
+    assert!(said.contains("[-] leader election: failing since 2026-01-01T12:00:12Z"), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::{backlog::STUCK_AFTER, clock::Clock, health::Watched};
+use crate::{backlog::STUCK_AFTER, clock::Clock, health::Watched, leadership::Leadership};
 
 struct Noon;
 
@@ -16,16 +16,25 @@ impl Clock for Noon {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH + SignedDuration::from_hours(12)
     }
+
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// An operator whose API server never answers.
 fn context() -> Arc<Context> {
+    led_by(Leadership::alone(Arc::new(Noon)))
+}
+
+fn led_by(leadership: Leadership) -> Arc<Context> {
     let silent = tower::service_fn(|_| {
         std::future::pending::<Result<Response<kube::client::Body>, std::io::Error>>()
     });
     let client = Client::new(silent, "default");
     let settings = Settings::default();
-    Arc::new(Context::new(client, Arc::new(Noon), settings, "agent".to_owned(), <_>::default()))
+    let (clock, agent) = (Arc::new(Noon), "agent".to_owned());
+    Arc::new(Context::new(client, clock, leadership, settings, agent, <_>::default()))
 }
 
 fn get(pages: &Pages, path: &str, query: Option<&str>) -> (u16, String) {
@@ -89,6 +98,7 @@ async fn metrics_have_names_helps_and_what_the_indexes_hold() {
         "leasehold_pass_duration_seconds_bucket{le=\"0.005\"} 1",
         "leasehold_watch_restarts_total{watch=\"jobs\",kind=\"GpuJob\"} 0",
         "leasehold_ready 0",
+        "leasehold_leader 1",
         "leasehold_queue_depth 0",
         "leasehold_queue_oldest_seconds 0.0",
         "leasehold_leases{state=\"Held\"} 0",
@@ -99,6 +109,16 @@ async fn metrics_have_names_helps_and_what_the_indexes_hold() {
         assert!(text.lines().any(|had| had == line), "{line}\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn who_waits_for_its_turn_tells_of_itself_and_not_of_the_cluster() {
+    let context = led_by(Leadership::elected(Arc::new(Noon)));
+    let (_, text) = get(&Pages::of(context), "/metrics", None);
+    for line in ["leasehold_leader 0", "leasehold_ready 0", "leasehold_queue_depth 0"] {
+        assert!(text.lines().any(|had| had == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("leasehold_leases{"), "{text}");
 }
 
 #[tokio::test]
