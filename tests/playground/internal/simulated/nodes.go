@@ -32,6 +32,8 @@ const (
 	heartbeat = 15 * time.Second
 	// callWithin bounds a call: an API server that hangs answers none.
 	callWithin = 10 * time.Second
+	// beatingAtOnce bounds how many nodes ask the API server at the same time.
+	beatingAtOnce = 8
 )
 
 // Node is a simulated node and its cards.
@@ -78,7 +80,7 @@ func create(ctx context.Context, client kubernetes.Interface, node Node) error {
 	if err != nil && !errors.IsAlreadyExists(err) {
 		return fmt.Errorf("failed to create node %s: %w", node.Name, err)
 	}
-	return beat(ctx, client, node.Name)
+	return (&heart{client: client, node: node.Name}).renew(ctx)
 }
 
 func healthy() []core.NodeCondition {
@@ -94,50 +96,78 @@ func healthy() []core.NodeCondition {
 	}
 }
 
-// keepAlive lets the nodes beat in turn, spread over the period.
+// keepAlive lets the nodes beat in turn, spread over the period. Several do so
+// at once: an API server under load answers late, and hundreds that waited for
+// each other would be lost.
 func keepAlive(ctx context.Context, client kubernetes.Interface, nodes []Node) {
-	for ctx.Err() == nil {
-		for _, node := range nodes {
-			if err := beat(ctx, client, node.Name); err != nil && ctx.Err() == nil {
+	for first := range min(beatingAtOnce, len(nodes)) {
+		var hearts []*heart
+		for index := first; index < len(nodes); index += beatingAtOnce {
+			hearts = append(hearts, &heart{client: client, node: nodes[index].Name})
+		}
+		go beatInTurn(ctx, hearts)
+	}
+}
+
+func beatInTurn(ctx context.Context, hearts []*heart) {
+	ticker := time.NewTicker(heartbeat / time.Duration(len(hearts)))
+	defer ticker.Stop()
+	for {
+		for _, each := range hearts {
+			if err := each.beat(ctx); err != nil && ctx.Err() == nil {
 				log.Print(err)
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(heartbeat / time.Duration(len(nodes))):
+			case <-ticker.C:
 			}
 		}
 	}
 }
 
-// beat renews a node's lease and says again that it is ready where the control
+// heart keeps one node alive.
+type heart struct {
+	client kubernetes.Interface
+	node   string
+	// lease is the node's as last written; nobody else writes it.
+	lease *coordination.Lease
+}
+
+// beat renews the node's lease and says again that it is ready where the control
 // plane has given it up: a renewed lease alone does not bring it back.
-func beat(ctx context.Context, client kubernetes.Interface, node string) error {
+func (h *heart) beat(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	if err := renew(limited, client, node); err != nil {
-		return fmt.Errorf("failed to renew the lease of node %s: %w", node, err)
+	if err := h.renew(limited); err != nil {
+		return err
 	}
-	if err := restore(limited, client, node); err != nil {
-		return fmt.Errorf("failed to say that node %s is ready: %w", node, err)
+	if err := restore(limited, h.client, h.node); err != nil {
+		return fmt.Errorf("failed to say that node %s is ready: %w", h.node, err)
 	}
 	return nil
 }
 
-func renew(ctx context.Context, client kubernetes.Interface, node string) error {
+func (h *heart) renew(ctx context.Context) (err error) {
 	now, seconds := meta.NowMicro(), int32(40)
-	leases := client.CoordinationV1().Leases(leaseNamespace)
-	lease, err := leases.Get(ctx, node, meta.GetOptions{})
+	leases := h.client.CoordinationV1().Leases(leaseNamespace)
+	if h.lease == nil {
+		h.lease, err = leases.Get(ctx, h.node, meta.GetOptions{})
+	}
 	if errors.IsNotFound(err) {
-		_, err = leases.Create(ctx, &coordination.Lease{
-			ObjectMeta: meta.ObjectMeta{Name: node},
-			Spec:       coordination.LeaseSpec{HolderIdentity: &node, LeaseDurationSeconds: &seconds, RenewTime: &now},
+		h.lease, err = leases.Create(ctx, &coordination.Lease{
+			ObjectMeta: meta.ObjectMeta{Name: h.node},
+			Spec:       coordination.LeaseSpec{HolderIdentity: &h.node, LeaseDurationSeconds: &seconds, RenewTime: &now},
 		}, meta.CreateOptions{})
 	} else if err == nil {
-		lease.Spec.RenewTime = &now
-		_, err = leases.Update(ctx, lease, meta.UpdateOptions{})
+		h.lease.Spec.RenewTime = &now
+		h.lease, err = leases.Update(ctx, h.lease, meta.UpdateOptions{})
 	}
-	return err
+	if err != nil {
+		h.lease = nil
+		return fmt.Errorf("failed to renew the lease of node %s: %w", h.node, err)
+	}
+	return nil
 }
 
 func restore(ctx context.Context, client kubernetes.Interface, node string) error {

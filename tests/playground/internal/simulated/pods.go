@@ -126,6 +126,11 @@ func (l *life) begin(pod *core.Pod, address string) {
 // changes, so that neither a lost call nor a status that others wrote stays.
 func (l *life) run(ctx context.Context, client kubernetes.Interface) {
 	failing := false
+	// What begin was called with is known.
+	select {
+	case <-l.changed:
+	default:
+	}
 	for pod := l.last(); pod != nil && ctx.Err() == nil; pod = l.last() {
 		l.advance(pod, time.Now())
 		var again <-chan time.Time
