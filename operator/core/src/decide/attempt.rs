@@ -169,7 +169,7 @@ fn without_pod(draft: &mut Draft, run: &Run<'_>, seen: &Observed<'_>, now: Times
     let node = seen.market.nodes_of(&card.id).next();
     let pod = start::pod_plan(draft, &lease.terms, seen.market, card, node, runtime, run.left);
     draft.commands.push(Command::CreatePod(pod));
-    let evidence = format!("{} × {}", lease.terms.count, lease.terms.card);
+    let evidence = start::offer(&lease.terms);
     draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));
 }
 
@@ -199,7 +199,8 @@ fn unbound(draft: &mut Draft, run: &Run<'_>, pod: &PodFacts, now: Timestamp) {
     let patience_ends = lease::later(pod.created_at, UNBOUND_TIMEOUT);
     if now < patience_ends {
         draft.wake_by(patience_ends);
-        draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, said)));
+        let evidence = pod.scheduler_says.clone().unwrap_or_else(|| start::offer(&run.lease.terms));
+        draft.stands(Situation::Placing(Finding::new(Reason::WaitingForScheduler, evidence)));
         return;
     }
     pause(draft, Reason::PodUnbound, said.clone(), now);

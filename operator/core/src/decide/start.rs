@@ -184,6 +184,14 @@ fn end_run(draft: &mut Draft, finding: Finding, now: Timestamp) -> Situation {
     Situation::Ended(outcome)
 }
 
+/// What was chosen and what it costs: the words until the scheduler has its own, so that a pass that
+/// has nothing else to say changes no status.
+pub(super) fn offer(terms: &Terms) -> String {
+    let Terms { card, count, currency, reserved, .. } = terms;
+    let rate = terms.rate().per_hour();
+    format!("{count} × {card} at {rate} {currency} per hour, at most {reserved} {currency}")
+}
+
 fn place(
     draft: &mut Draft,
     holder: &Holder,
@@ -221,15 +229,7 @@ fn place(
         ends_because: None,
         ceiling_at: None,
     });
-    let evidence = format!(
-        "{} × {} at {} {} per hour, at most {} {}",
-        terms.count,
-        terms.card,
-        rate.per_hour(),
-        terms.currency,
-        terms.reserved,
-        terms.currency
-    );
+    let evidence = offer(&terms);
     let pod = pod_plan(draft, &terms, market, chosen.card, Some(chosen.node), bounds.runtime, left);
     draft.commands.push(Command::ReserveLease(terms));
     draft.commands.push(Command::CreatePod(pod));

@@ -28,6 +28,19 @@ fn a_job_runs_and_gives_its_card_back() {
 }
 
 #[test]
+fn a_pod_of_which_the_scheduler_has_said_nothing_changes_no_status() {
+    let mut world = World::with(a_job());
+    let plan = world.plan();
+    world.apply(&plan, usize::MAX);
+    let again = world.plan();
+    assert_eq!((again.status, again.commands), (plan.status, Vec::new()));
+    world.pod().scheduler_says = Some("0/1 nodes are available".into());
+    world.settle();
+    let ready = world.status().conditions.iter().find(|one| one.kind == ConditionType::Ready);
+    assert!(ready.unwrap().message.contains("0/1 nodes"), "{ready:?}");
+}
+
+#[test]
 fn a_job_that_does_not_end_is_told_to_stop_and_then_its_pod_is_deleted() {
     let mut world = World::with(a_job());
     world.settle().bind().run().after(600).settle();
