@@ -16,6 +16,8 @@ CARDS ?= rtx4090:4
 # Recipes that use what `make setup` brought start with this.
 with_setup := eval "$$(tests/setup/env)";
 need = [ -x "$${$(1):-}" ] || { echo "$(2) is missing; run: make setup" >&2; exit 1; };
+# As in an image: optimised, with everything in it.
+static = RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile operator --target x86_64-unknown-linux-gnu --locked
 bin = "$${CARGO_TARGET_DIR:-target}/debug/$(1)"
 
 ##@ Daily
@@ -42,6 +44,17 @@ soak: setup ## the large sizes of the life tests, optimised (SEEDS=2000: so many
 mutants: ## change the rules of time, money and leases one by one: which change does no test see?
 	@$(with_setup) tools=$$(tests/setup/mutants); \
 	PATH="$$tools/bin:$$PATH" cargo mutants --package leasehold-core --output $${CARGO_TARGET_DIR:-target} --jobs 2
+
+# Where its figures are kept: a part that is not measured anew keeps its own.
+BENCH_JSON ?= $(LEASEHOLD_CACHE)/bench/speed.json
+.PHONY: bench
+bench: setup ## speed and cost beside the Job controller and Kueue, into docs/speed.md; takes the whole machine (BENCH="--help": options; KUEUE=no)
+	@[ "$${KUEUE:-}" = no ] || export LEASEHOLD_KUEUE=$$(tests/setup/kueue); \
+	$(with_setup) \
+	[ "$${KUEUE:-}" != no ] || unset LEASEHOLD_KUEUE; \
+	$(static) -p leasehold; \
+	export LEASEHOLD_OPERATOR="$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/operator/leasehold"; \
+	$(subst cargo build,cargo bench,$(static)) -p leasehold-tests --bench speed -- --json "$(BENCH_JSON)" --page $(CURDIR)/docs/speed.md $(BENCH)
 
 .PHONY: check
 check: fmt go lint test docs deny generated ## everything that CI checks
@@ -136,5 +149,5 @@ agent: ## the static agent and its image
 
 .PHONY: operator
 operator: ## the static operator and its image
-	@$(with_setup) RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile operator --target x86_64-unknown-linux-gnu -p leasehold --locked; \
+	@$(with_setup) $(static) -p leasehold; \
 	tests/setup/program-image operator "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-gnu/operator/leasehold" >/dev/null

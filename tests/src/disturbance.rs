@@ -50,6 +50,14 @@ impl Playground {
         Hanging::stop(numbers(&self.status()?, |process| process["name"] == "kube-apiserver"))
     }
 
+    /// Makes the scheduler hang: pods are created and stay without a node.
+    ///
+    /// # Errors
+    /// As [`Self::hang_api_server`].
+    pub fn hang_scheduler(&self) -> Result<Hanging, Failure> {
+        Hanging::stop(numbers(&self.status()?, |process| process["name"] == "kube-scheduler"))
+    }
+
     /// Makes the kubelet of a node hang; its containers run on.
     ///
     /// # Errors

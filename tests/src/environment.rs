@@ -20,6 +20,8 @@ pub struct Environment {
     pub operator_image: Option<PathBuf>,
     /// The agent's program, as it is in the image.
     pub agent: Option<PathBuf>,
+    /// Kueue's program, definitions and webhooks; needed where it is compared with.
+    pub kueue: Option<PathBuf>,
     /// The folder for everything that is kept.
     pub cache: PathBuf,
 }
@@ -49,6 +51,7 @@ impl Environment {
             agent_image: path("LEASEHOLD_AGENT_IMAGE"),
             operator_image: path("LEASEHOLD_OPERATOR_IMAGE"),
             agent: path("LEASEHOLD_AGENT"),
+            kueue: path("LEASEHOLD_KUEUE"),
             cache: needed("LEASEHOLD_CACHE")?,
         })
     }

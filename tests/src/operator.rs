@@ -3,6 +3,7 @@
 
 use std::{
     fs::File,
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
@@ -17,8 +18,13 @@ use crate::playground::{AGENT_IMAGE, Playground};
 pub struct Operator {
     child: Child,
     log: PathBuf,
+    /// What earlier ones left in the log.
+    said_before: usize,
     ends_with_us: bool,
 }
+
+/// What tests read in its log.
+const ALL_OF_OURS: &str = "info,leasehold=debug";
 
 impl Operator {
     /// Starts it with a kubeconfig of the account that `charts/leasehold/rbac.yaml` gives it.
@@ -42,6 +48,15 @@ impl Operator {
         Self::start_as_set(playground, &(given.unwrap_or_default() + more))
     }
 
+    /// Starts it with the log that it has where it is deployed, which costs it less.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_as_deployed(playground: &Playground) -> Result<Self, Box<dyn std::error::Error>> {
+        let given = std::fs::read_to_string(playground.settings())?;
+        Self::start_process(playground, &given, "info")
+    }
+
     /// Starts it with these settings and no others.
     ///
     /// # Errors
@@ -50,15 +65,38 @@ impl Operator {
         playground: &Playground,
         text: &str,
     ) -> Result<Self, Box<dyn std::error::Error>> {
+        Self::start_process(playground, text, ALL_OF_OURS)
+    }
+
+    fn start_process(
+        playground: &Playground,
+        text: &str,
+        log_level: &str,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let settings = playground.directory().join("operator-settings.yaml");
         std::fs::write(&settings, text)?;
         let kubeconfig = own_kubeconfig(playground)?;
         let log = playground.directory().join("operator.log");
         let mut command = Command::new(&playground.environment().operator);
         let (variable, mark) = playground.mark()?;
-        command.env(variable, mark);
+        command.env(variable, mark).env("RUST_LOG", log_level);
+        let said_before = std::fs::read_to_string(&log).map_or(0, |text| text.len());
         let child = spawn(command, &kubeconfig, &settings, &log)?;
-        Ok(Self { child, log, ends_with_us: true })
+        Ok(Self { child, log, said_before, ends_with_us: true })
+    }
+
+    /// The number of its process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it serves its pages, once it has said so.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        let said = self.said();
+        let (_, address) = said.get(self.said_before..)?.split_once("address=")?;
+        address.split_whitespace().next()?.parse().ok()
     }
 
     /// Ends it without a chance to clean up.
@@ -112,7 +150,6 @@ fn spawn(
         .arg(kubeconfig)
         .arg("--settings")
         .arg(settings)
-        .env("RUST_LOG", "info,leasehold=debug")
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -1,6 +1,7 @@
 //! A control plane of our own, driven through the playground's program and its kubectl.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::OnceLock,
@@ -62,12 +63,33 @@ impl Playground {
         directory: &Path,
         shape: Shape<'_>,
     ) -> Result<Self, Failure> {
+        Self::up_with(environment, directory, shape, &["--audit", OPERATOR])
+    }
+
+    /// The same without an audit log, which takes the API server's time.
+    ///
+    /// # Errors
+    /// As [`Self::up`].
+    pub fn up_unaudited(
+        environment: &Environment,
+        directory: &Path,
+        shape: Shape<'_>,
+    ) -> Result<Self, Failure> {
+        Self::up_with(environment, directory, shape, &[])
+    }
+
+    fn up_with(
+        environment: &Environment,
+        directory: &Path,
+        shape: Shape<'_>,
+        more: &[&str],
+    ) -> Result<Self, Failure> {
         let mut command = Command::new(&environment.playground);
         command.arg("up").arg("--dir").arg(directory);
         command.args(["--nodes", &shape.real_nodes.to_string()]);
         command.args(["--simulated-nodes", &shape.simulated_nodes.to_string()]);
         command.args(["--cards", shape.cards]);
-        command.args(["--audit", OPERATOR]);
+        command.args(more);
         command.arg("--catalog").arg(project().join("operator/core/data/cards.csv"));
         if shape.real_nodes > 0 {
             command
@@ -293,6 +315,20 @@ impl Playground {
             doing: "read the status".to_owned(),
             said: error.to_string(),
         })
+    }
+
+    /// Its processes that are not of a real node, by name.
+    ///
+    /// # Errors
+    /// A status that cannot be read.
+    pub fn processes(&self) -> Result<BTreeMap<String, u32>, Failure> {
+        let status = self.status()?;
+        let all = status.get("processes").and_then(Value::as_array).into_iter().flatten();
+        let named = all.filter_map(|process| {
+            let number = process.get("pid")?.as_u64()?;
+            Some((process.get("name")?.as_str()?.to_owned(), u32::try_from(number).ok()?))
+        });
+        Ok(named.collect())
     }
 
     /// Stops everything and makes sure that nothing is left.
