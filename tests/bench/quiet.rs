@@ -16,7 +16,7 @@ use crate::{
     processes::Processes,
     report::Quiet,
     restart::start,
-    rounds::count,
+    rounds::{count, divided},
     watching::Watching,
 };
 
@@ -38,11 +38,12 @@ pub(crate) async fn run(ground: &Ground, options: &Options) -> Result<Quiet, Fai
         lease.data.pointer("/status/state") == Some(&json!("Held"))
     };
     let mut held = Watching::until("held leases", api, is_held).await;
+    let before = until_quiet(client).await?;
     let begun = load::create(&GPU_JOB.within(client, NAMESPACE), &jobs).await?;
     let filled = held.all(options.held, LIMIT).await?.duration_since(begun).as_secs_f64();
     drop(held);
     println!("quiet: {} leases are held after {filled:.0} s", options.held);
-    until_quiet(client).await?;
+    let to_run = between(&before, &until_quiet(client).await?);
     let (cpu, asked, written) =
         (own.cpu()?, requests(&started.pages).await?, writes(client).await?);
     sleep(Duration::from_secs(options.quiet_seconds)).await;
@@ -56,6 +57,7 @@ pub(crate) async fn run(ground: &Ground, options: &Options) -> Result<Quiet, Fai
         leases: options.held,
         seconds,
         held_per_second: count(options.held) / filled,
+        writes_to_run: divided(to_run, count(options.held)),
         requests: asked,
         writes: written,
         cpu_millis_per_second: cpu / seconds,

@@ -88,6 +88,9 @@ pub(crate) struct Quiet {
     pub(crate) seconds: f64,
     /// From the first job to the last held lease.
     pub(crate) held_per_second: f64,
+    /// Writes per object, whoever made them, until its program runs.
+    #[serde(default)]
+    pub(crate) writes_to_run: Counts,
     /// What the operator asked of the API server meanwhile.
     pub(crate) requests: Counts,
     /// What anybody wrote meanwhile.

@@ -100,7 +100,8 @@ async fn turn(
     Ok(turn)
 }
 
-fn divided(counts: Counts, objects: f64) -> Counts {
+/// Counts per object.
+pub(crate) fn divided(counts: Counts, objects: f64) -> Counts {
     counts.into_iter().map(|(what, count)| (what, count / objects)).collect()
 }
 

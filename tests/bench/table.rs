@@ -200,8 +200,8 @@ fn starts(text: &mut String, all: &[(&str, &Start)]) -> Result<(), Error> {
 }
 
 fn quiet(text: &mut String, quiet: &Quiet) -> Result<(), Error> {
-    let told = |counts: &Counts| {
-        let all = counts.iter().map(|(what, count)| format!("{what} {count:.0}"));
+    let told = |counts: &Counts, digits: usize| {
+        let all = counts.iter().map(|(what, count)| format!("{what} {count:.digits$}"));
         let all: Vec<_> = all.collect();
         if all.is_empty() { "none".to_owned() } else { all.join(", ") }
     };
@@ -210,8 +210,10 @@ fn quiet(text: &mut String, quiet: &Quiet) -> Result<(), Error> {
         "\n## Quiet\n\n{} leases are held and nothing happens for {:.0} s. They were reached at {:.1} per second.\n",
         quiet.leases, quiet.seconds, quiet.held_per_second
     )?;
-    writeln!(text, "- Writes, whoever made them: {}.", told(&quiet.writes))?;
-    writeln!(text, "- Requests of the operator: {}.", told(&quiet.requests))?;
+    let (sum, all) = (quiet.writes_to_run.values().sum::<f64>(), &quiet.writes_to_run);
+    writeln!(text, "- Writes per object until its program runs: {sum:.1} ({}).", told(all, 2))?;
+    writeln!(text, "- Writes, whoever made them: {}.", told(&quiet.writes, 0))?;
+    writeln!(text, "- Requests of the operator: {}.", told(&quiet.requests, 0))?;
     writeln!(
         text,
         "- The operator needs {:.1} ms of CPU per second, and had at most {:.0} MiB.",
