@@ -123,7 +123,7 @@ fn files_that_cannot_be_restored_are_told_with_their_lines() {
         ("first\n-r more.txt\n", Reason::EnvironmentFileMissing, ["a.txt:2", "environment/files"]),
         ("first\nsecond ==\n", Reason::RequirementsInvalid, ["a.txt:2: `second ==`", "version"]),
         ("first\n--frob\n", Reason::RequirementsInvalid, ["a.txt:2: `--frob`", "Unexpected"]),
-        ("-e /home/dev/proj", Reason::RequirementsNotPortable, ["a.txt:1", "not in the pod"]),
+        ("-e /src/proj", Reason::RequirementsNotPortable, ["a.txt:1", "not in the pod"]),
         ("first\nthird\n", Reason::PackageNotFound, ["a.txt:2: `third`", "no index has third"]),
         ("first==9\n", Reason::RequirementsConflict, ["first==9", "no version"]),
     ] {

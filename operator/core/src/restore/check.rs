@@ -278,12 +278,12 @@ mod tests {
             (
                 &[(
                     "r.txt",
-                    "idna @ file:///croot/idna_17/work\nnumpy==1.26.4\n-e /home/dev/proj\n-e file:../x[a]",
+                    "idna @ file:///croot/idna_17/work\nnumpy==1.26.4\n-e /src/proj\n-e file:../x[a]",
                 )],
                 RequirementsNotPortable,
                 &[
                     "r.txt:1: `idna @ file:///croot/idna_17/work` is a path of another machine: write idna==<version>; ",
-                    "r.txt:3: `-e /home/dev/proj`: the path is not in the pod",
+                    "r.txt:3: `-e /src/proj`: the path is not in the pod",
                     "r.txt:4:",
                 ],
             ),

@@ -234,7 +234,7 @@ mod tests {
             ("./[dev]", Wish::Path("./".to_owned())),
             (r"C:\work\a", Wish::Path(r"C:\work\a".to_owned())),
             ("-e .", Wish::Editable(".".to_owned())),
-            ("--editable=/home/dev/proj", Wish::Editable("/home/dev/proj".to_owned())),
+            ("--editable=/src/proj", Wish::Editable("/src/proj".to_owned())),
             ("-r base.txt", include("-r", "base.txt")),
             ("-cc.txt", include("-c", "c.txt")),
             ("--requirement=\"base.txt\"", include("--requirement", "base.txt")),
