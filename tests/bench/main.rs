@@ -49,7 +49,7 @@ async fn main() -> ExitCode {
 /// What one part has found is kept before the next begins.
 async fn measure(options: &Options) -> Result<(), Failure> {
     let environment = Environment::read("bench")?;
-    let mut report = Report::read(&options.json);
+    let mut report = Report::read(&options.json)?;
     report.machine = machine::describe()?;
     for part in &options.parts {
         // An API server that has served many objects is slower: each part has its own.

@@ -1,7 +1,7 @@
 //! What was measured, kept as JSON from one run to the next: a part that is measured again replaces
 //! what was there.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, io::ErrorKind, path::Path};
 
 use serde::{Deserialize, Serialize};
 
@@ -103,10 +103,14 @@ pub(crate) struct Quiet {
 }
 
 impl Report {
-    /// What is kept; nothing when it cannot be read.
-    pub(crate) fn read(file: &Path) -> Self {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    /// What is kept; nothing when there is no file yet.
+    pub(crate) fn read(file: &Path) -> Result<Self, Failure> {
+        match std::fs::read_to_string(file) {
+            Ok(text) => serde_json::from_str(&text)
+                .map_err(|error| format!("{}: {error}; move it away", file.display()).into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(format!("{}: {error}", file.display()).into()),
+        }
     }
 
     /// Keeps it.

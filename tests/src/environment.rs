@@ -65,13 +65,22 @@ pub fn sized(usual: usize, soak: usize) -> usize {
 
 /// The seeds of random tests: so many, or as many as `LEASEHOLD_SEEDS` says, or the only one that
 /// `LEASEHOLD_SEED` names.
+///
+/// # Panics
+/// When one of them is no number.
 #[must_use]
 pub fn seeds(usual: usize, soak: usize) -> Range<usize> {
-    let number = |variable| value(variable).and_then(|text| text.parse().ok());
     match number("LEASEHOLD_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("LEASEHOLD_SEEDS").unwrap_or_else(|| sized(usual, soak)),
+        None => 0..number("LEASEHOLD_SEEDS").unwrap_or_else(|| sized(usual, soak)).max(1),
     }
+}
+
+fn number(variable: &'static str) -> Option<usize> {
+    let text = value(variable)?;
+    let number = text.parse();
+    assert!(number.is_ok(), "{variable} is {text:?}, which is no number");
+    number.ok()
 }
 
 fn path(variable: &'static str) -> Option<PathBuf> {

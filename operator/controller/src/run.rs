@@ -115,6 +115,7 @@ async fn operate(
     tokio::select! {
         () = stop.cancelled() => return Ok(()),
         ended = tasks.first_to_end() => return Err(ended.into()),
+        lost = context.leadership.until_lost() => return Err(lost.into()),
         () = queue.stand_by(context.leadership.until_leading()) => {}
     }
     bell.ring_all(context.holders());

@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -67,6 +70,8 @@ struct Inner {
     /// How long each watch lasts, whatever it asked for.
     watches_last: Mutex<Option<Duration>>,
     pages: Mutex<HashMap<String, Vec<Arc<Value>>>>,
+    /// How many pages were promised so far: no token is given twice.
+    promised: AtomicU64,
     forecast: Mutex<Forecast>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -81,6 +86,7 @@ impl ApiServer {
             cuts: Versions::default(),
             watches_last: Mutex::default(),
             pages: Mutex::default(),
+            promised: AtomicU64::new(0),
             forecast: Mutex::new(Box::new(|_| Weather::After(Duration::ZERO))),
             clock: Box::new(clock),
         }))
@@ -239,7 +245,8 @@ impl ApiServer {
         };
         let mut metadata = json!({"resourceVersion": store.version().to_string()});
         if let Some(limit) = parameters.limit.filter(|limit| *limit < all.len()) {
-            let token = format!("{}-{}", store.version(), pages.len());
+            let number = self.0.promised.fetch_add(1, Ordering::SeqCst);
+            let token = format!("{}-{number}", store.version());
             pages.insert(token.clone(), all.split_off(limit));
             metadata["continue"] = json!(token);
         }

@@ -128,6 +128,24 @@ async fn a_killed_leader_is_followed_within_its_lease_and_one_look() {
     }
 }
 
+/// Reading and writing the Lease takes nearly as long together as a leader may take to renew it.
+#[tokio::test(start_paused = true)]
+async fn an_operator_takes_over_also_where_answers_are_slow() {
+    let cluster = cluster();
+    let writes = Writes::noted(&cluster, |call| {
+        let is_slow = call.caller == "b" && is_election(call);
+        if is_slow { Weather::After(4 * SECOND) } else { clear(call) }
+    });
+    let (a, mut b) = two(&cluster).await;
+    sleep(10 * SECOND).await;
+    a.kill();
+    busy_for(&cluster, 120).await;
+    let why = tokio::time::timeout(Duration::ZERO, b.until_it_ends()).await.ok();
+    assert_eq!(why, None);
+    assert!(writes.last("b").unwrap().elapsed() < SECOND);
+    b.end().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_ends_in_order_is_followed_at_the_next_look() {
     let cluster = cluster();

@@ -47,8 +47,8 @@ pub struct Election {
 
 /// What a try came to.
 enum Turn {
-    /// The record names this operator.
-    Ours,
+    /// The record names this operator, by a request that went out then.
+    Ours { sent_at: Duration },
     /// It names another one whose time has not run out.
     Theirs(String),
     /// Another one was faster.
@@ -90,6 +90,7 @@ impl Candidate {
         let leadership = self.context.leadership.clone();
         leadership.stands();
         loop {
+            let begun = self.context.clock.uptime();
             self.turn().await;
             if leadership.is_lost() {
                 // The operator ends by it, not by this.
@@ -97,7 +98,7 @@ impl Candidate {
             }
             tokio::select! {
                 () = leadership.until_resigning() => break,
-                () = sleep(self.pause()) => {}
+                () = sleep(self.pause(begun)) => {}
             }
         }
         self.release().await;
@@ -105,16 +106,19 @@ impl Candidate {
         std::future::pending::<()>().await;
     }
 
-    /// How long until the next try: those that wait are there when the leader's time runs out.
-    fn pause(&self) -> Duration {
-        let leader = self.sight.leader(self.context.clock.uptime());
-        leader.map_or(RETRY_PERIOD, |(_, left)| left.min(RETRY_PERIOD))
+    /// How long until the next try: those that wait are there when the leader's time runs out. Where
+    /// answers are slow, the next try begins the sooner.
+    fn pause(&self, begun: Duration) -> Duration {
+        let now = self.context.clock.uptime();
+        match self.sight.leader(now) {
+            Some((_, left)) => left.min(RETRY_PERIOD),
+            None => RETRY_PERIOD.saturating_sub(now.saturating_sub(begun)),
+        }
     }
 
     /// One try to lead, or to go on leading.
     async fn turn(&mut self) {
         let leadership = self.context.leadership.clone();
-        let sent_at = self.context.clock.uptime();
         // A leader that stood still, and whose time is over, asks for nothing more.
         if leadership.is_lost() {
             return;
@@ -126,7 +130,7 @@ impl Candidate {
         let now = self.context.clock.now();
         self.context.health.election(now, answer.as_ref().map(|_| ()).map_err(cured));
         match answer {
-            Ok(Turn::Ours) => {
+            Ok(Turn::Ours { sent_at }) => {
                 leadership.renewed(sent_at);
                 if led.is_none() && leadership.leads() {
                     tracing::info!(lease = self.place, identity = self.identity, "leading");
@@ -169,7 +173,10 @@ impl Candidate {
         self.sight.look(&spec(&found), now);
         match self.sight.leader(now) {
             Some((leader, _)) if leader != self.identity => Ok(Turn::Theirs(leader.to_owned())),
-            _ => self.write(found).await,
+            _ => match self.write(found).await {
+                Err(error) if is_conflict(&error) => Ok(Turn::Contested),
+                answer => answer,
+            },
         }
     }
 
@@ -177,7 +184,8 @@ impl Candidate {
     async fn write(&mut self, seen: Lease) -> Result<Turn, Error> {
         let next = record::held(Some(&spec(&seen)), &self.identity, self.context.clock.now());
         let next = Lease { spec: Some(next), ..seen };
-        self.keep(self.ask("write", self.api.replace(LEASE, &post(), &next)).await)
+        let sent_at = self.context.clock.uptime();
+        self.keep(sent_at, self.ask("write", self.api.replace(LEASE, &post(), &next)).await)
     }
 
     async fn create(&mut self) -> Result<Turn, Error> {
@@ -185,15 +193,16 @@ impl Candidate {
             metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
             spec: Some(record::held(None, &self.identity, self.context.clock.now())),
         };
+        let sent_at = self.context.clock.uptime();
         match self.ask("create", self.api.create(&post(), &first)).await {
             Err(error) if already_exists(&error) => Ok(Turn::Contested),
-            answer => self.keep(answer),
+            answer => self.keep(sent_at, answer),
         }
     }
 
-    fn keep(&mut self, answer: Result<Lease, Error>) -> Result<Turn, Error> {
+    fn keep(&mut self, sent_at: Duration, answer: Result<Lease, Error>) -> Result<Turn, Error> {
         self.ours = Some(answer?);
-        Ok(Turn::Ours)
+        Ok(Turn::Ours { sent_at })
     }
 
     /// Lets those that wait take over at once. Whoever has it by then is left it.

@@ -25,7 +25,7 @@ pub(super) fn of(story: &Story, cluster: &Cluster, witness: &Witness) -> Result<
         let pods: Vec<(&str, &Seen)> =
             witness.pods().filter(|(uid, _)| status.pod_uid.as_deref() == Some(uid)).collect();
         match ledger::state(lease) {
-            Ok(LeaseState::Void) if pods.iter().all(|(_, pod)| pod.node.is_none()) => {}
+            Ok(LeaseState::Void) if was_never_bound(witness, lease) => {}
             Ok(LeaseState::Closed) => {
                 let [(_, pod)] = pods.as_slice() else {
                     return Err(wrong("a lease that is not of one pod"));
@@ -46,6 +46,13 @@ pub(super) fn of(story: &Story, cluster: &Cluster, witness: &Witness) -> Result<
         }
     }
     Ok(())
+}
+
+/// No pod of a lease's name was on a node; the status of a void lease names none.
+fn was_never_bound(witness: &Witness, lease: &GpuLease) -> bool {
+    let mut mine =
+        witness.pods().filter(|(_, pod)| lease.metadata.name.as_ref() == Some(&pod.name));
+    mine.all(|(_, pod)| pod.node.is_none())
 }
 
 fn nothing_is_left(cluster: &Cluster, leases: &[GpuLease]) -> Result<(), String> {
