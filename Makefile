@@ -40,10 +40,12 @@ soak: setup ## the large sizes of the life tests, optimised (SEEDS=2000: so many
 	@$(with_setup) export LEASEHOLD_SIZE=soak $${SEEDS:+LEASEHOLD_SEEDS=$$SEEDS}; \
 	cargo test --profile soak -p leasehold-tests --test life --locked
 
+# Each of its copies has a build folder of its own: in a common one cargo would not tell them apart.
 .PHONY: mutants
 mutants: ## change the rules of time, money and leases one by one: which change does no test see?
 	@$(with_setup) tools=$$(tests/setup/mutants); \
-	PATH="$$tools/bin:$$PATH" cargo mutants --package leasehold-core --output $${CARGO_TARGET_DIR:-target} --jobs 2
+	output=$${CARGO_TARGET_DIR:-target}; mkdir -p "$$output"; \
+	PATH="$$tools/bin:$$PATH" env -u CARGO_TARGET_DIR cargo mutants --package leasehold-core --output "$$output" --jobs 2
 
 # Where its figures are kept: a part that is not measured anew keeps its own.
 BENCH_JSON ?= $(LEASEHOLD_CACHE)/bench/speed.json

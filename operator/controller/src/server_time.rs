@@ -18,6 +18,14 @@ use tower::{Layer, Service};
 
 use crate::clock::Clock;
 
+/// Only the API server's own answers carry it, and not those of a proxy in front of it:
+/// <https://kubernetes.io/docs/tasks/debug/debug-cluster/audit/>.
+const SIGNATURE: &str = "audit-id";
+
+/// How long answers have to speak of a later time before it is believed. Of servers whose clocks differ
+/// the slowest counts, and one odd answer ends nothing.
+const DOUBTED_FOR: Duration = Duration::from_secs(10);
+
 /// `Date` is cut to whole seconds: <https://www.rfc-editor.org/rfc/rfc9110#name-date>.
 const RESOLUTION: Duration = Duration::from_secs(1);
 
@@ -25,30 +33,36 @@ const RESOLUTION: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct ServerTime {
     own: Arc<dyn Clock>,
-    known: Arc<Mutex<Option<Known>>>,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What answers have told.
+#[derive(Default)]
+struct Told {
+    known: Option<Known>,
+    /// A later time that contradicts it, as it was told first.
+    doubted: Option<Known>,
 }
 
 impl ServerTime {
-    /// One that shows its machine's time until the API server has answered.
+    /// One that shows its machine's time until the API server has answered with its own.
     #[must_use]
     pub fn new(own: Arc<dyn Clock>) -> Self {
-        Self { own, known: Arc::default() }
+        Self { own, told: Arc::default() }
     }
 
     fn learn(&self, date: Timestamp, asked: Duration, answered: Duration) {
-        let told = Known::told(date, asked, answered);
-        let mut known = self.lock();
-        *known = Some(known.map_or(told, |known| known.with(told)));
+        self.lock().take_in(Known::told(date, asked, answered));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for ServerTime {
     fn now(&self) -> Timestamp {
-        match *self.lock() {
+        match self.lock().known {
             // Nothing ends early: what is a moment late is ended by the agent in time.
             Some(known) => known.at(self.own.uptime()).earliest,
             None => self.own.now(),
@@ -57,6 +71,29 @@ impl Clock for ServerTime {
 
     fn uptime(&self) -> Duration {
         self.own.uptime()
+    }
+}
+
+impl Told {
+    fn take_in(&mut self, news: Known) {
+        let Some(known) = self.known else {
+            self.known = Some(news);
+            return;
+        };
+        if let Some(both) = known.with(news) {
+            *self = Self { known: Some(both), doubted: None };
+        } else if news.earliest < known.at(news.at).earliest {
+            // A clock was put back, or a slower server answered.
+            *self = Self { known: Some(news), doubted: None };
+        } else {
+            match self.doubted.and_then(|doubted| Some((doubted.at, doubted.with(news)?))) {
+                Some((since, both)) if news.at.saturating_sub(since) >= DOUBTED_FOR => {
+                    *self = Self { known: Some(both), doubted: None };
+                }
+                Some(_) => {}
+                None => self.doubted = Some(news),
+            }
+        }
     }
 }
 
@@ -81,13 +118,14 @@ impl Known {
         Self { at, earliest: later(self.earliest, passed), latest: later(self.latest, passed) }
     }
 
-    /// Together with what an answer told. When both cannot be true, a clock was put right since, or
-    /// another server answered: the news counts.
-    fn with(self, told: Self) -> Self {
-        let known = self.at(told.at);
-        let earliest = known.earliest.max(told.earliest);
-        let latest = known.latest.min(told.latest);
-        if earliest <= latest { Self { at: told.at, earliest, latest } } else { told }
+    /// What follows from both; `None` when not both can be true: a clock was put right since, or another
+    /// server answered. Answers are not always taken in in the order in which they came.
+    fn with(self, other: Self) -> Option<Self> {
+        let at = self.at.max(other.at);
+        let (one, other) = (self.at(at), other.at(at));
+        let earliest = one.earliest.max(other.earliest);
+        let latest = one.latest.min(other.latest);
+        (earliest <= latest).then_some(Self { at, earliest, latest })
     }
 }
 
@@ -137,7 +175,9 @@ where
 }
 
 fn date<B>(answer: &Response<B>) -> Option<Timestamp> {
-    let text = answer.headers().get(header::DATE)?.to_str().ok()?;
+    let headers = answer.headers();
+    headers.get(SIGNATURE)?;
+    let text = headers.get(header::DATE)?.to_str().ok()?;
     rfc2822::parse(text).ok().map(|date| date.timestamp())
 }
 
@@ -178,7 +218,8 @@ mod tests {
         let clock = ServerTime::new(Arc::new(Stands { at: time(own), begun: Instant::now() }));
         let mut dates = dates.iter();
         let service = clock.layer(tower::service_fn(move |_| {
-            let answer = Response::builder().header(header::DATE, *dates.next().unwrap());
+            let date = *dates.next().unwrap();
+            let answer = Response::builder().header(SIGNATURE, "1").header(header::DATE, date);
             async move {
                 advance(Duration::from_secs(1)).await;
                 Ok(answer.body(()).unwrap())
@@ -209,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_answers_tell_more_than_one_and_news_count_when_they_cannot_both_be_true() {
+    async fn two_answers_tell_more_than_one_and_a_clock_that_is_put_back_counts_at_once() {
         let dates = &[
             "Thu, 01 Jan 2026 12:00:00 GMT",
             "Thu, 01 Jan 2026 12:00:00 GMT",
@@ -224,10 +265,54 @@ mod tests {
         assert_eq!(clock.now(), time("2026-01-01T11:00:00Z"));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_later_time_is_believed_when_all_answers_have_told_it_for_a_while() {
+        let dates = &[
+            "Thu, 01 Jan 2026 12:00:00 GMT",
+            "Thu, 01 Jan 2026 13:00:01 GMT",
+            "Thu, 01 Jan 2026 12:00:09 GMT",
+            "Thu, 01 Jan 2026 13:00:10 GMT",
+            "Thu, 01 Jan 2026 13:00:15 GMT",
+            "Thu, 01 Jan 2026 13:00:21 GMT",
+        ];
+        let (clock, mut server) = timed("2026-01-01T14:00:00Z", dates);
+        ask(&mut server).await;
+        for (pause, now) in [
+            (0, "2026-01-01T12:00:01Z"),
+            // What was known is confirmed, so the odd answer is forgotten.
+            (7, "2026-01-01T12:00:09Z"),
+            (0, "2026-01-01T12:00:10Z"),
+            (4, "2026-01-01T12:00:15Z"),
+            (5, "2026-01-01T13:00:21Z"),
+        ] {
+            advance(Duration::from_secs(pause)).await;
+            ask(&mut server).await;
+            assert_eq!(clock.now(), time(now));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_taken_in_out_of_order_tell_the_same() {
+        let own = Stands { at: time("2026-01-01T14:00:00Z"), begun: Instant::now() };
+        let clock = ServerTime::new(Arc::new(own));
+        let [first, second] = ["2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"].map(time);
+        let seconds = Duration::from_secs;
+        advance(seconds(10)).await;
+        clock.learn(second, seconds(9), seconds(10));
+        clock.learn(first, seconds(4), seconds(5));
+        assert_eq!(clock.now(), time("2026-01-01T12:00:05Z"));
+    }
+
     #[test]
     fn a_date_that_cannot_be_read_changes_nothing() {
-        let answer = |text: &str| Response::builder().header(header::DATE, text).body(()).unwrap();
+        let answer = |text: &str| {
+            let answer = Response::builder().header(SIGNATURE, "1").header(header::DATE, text);
+            answer.body(()).unwrap()
+        };
         assert_eq!(date(&answer("yesterday")), None);
+        let mut a_proxys = answer("Sun, 06 Nov 1994 08:49:37 GMT");
+        a_proxys.headers_mut().remove(SIGNATURE);
+        assert_eq!(date(&a_proxys), None);
         assert_eq!(date(&Response::new(())), None);
         let read = date(&answer("Sun, 06 Nov 1994 08:49:37 GMT"));
         assert_eq!(read, Some(time("1994-11-06T08:49:37Z")));

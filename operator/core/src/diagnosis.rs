@@ -4,8 +4,9 @@
 use jiff::Timestamp;
 
 use crate::{
+    decide::STAMP_RESOLUTION,
     duration,
-    lease::{EndKnown, Stop},
+    lease::{self, EndKnown, Stop},
     pod::{Bound, Ended, PodFacts, container},
     reason::{Finding, Payer, Reason, own_findings},
     report::Stage,
@@ -77,7 +78,9 @@ pub fn end(
         .ends()
         .find(|(name, ended)| *name == container::MAIN && ended.started_at.is_some())
         .map(|(_, ended)| ended.exit_code);
-    Some(End { at: at.clamp(bound.at, now.max(bound.at)), known, finding, exit_code })
+    // `now` is the earliest that it can be, up to a second early.
+    let latest = lease::later(now, STAMP_RESOLUTION).max(bound.at);
+    Some(End { at: at.clamp(bound.at, latest), known, finding, exit_code })
 }
 
 /// The kubelet says when the containers with cards ended. It held the cards as well while the next of

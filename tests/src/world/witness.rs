@@ -13,8 +13,6 @@ use crate::double::{server::ApiServer, store::Change};
 pub struct Seen {
     /// Its name.
     pub name: String,
-    /// The uid of its job.
-    pub owner: String,
     /// The node, once it was bound.
     pub node: Option<String>,
     /// When it was bound.
@@ -100,7 +98,6 @@ fn read(pod: &Value) -> Seen {
     let node = text(pod, "/spec/nodeName");
     Seen {
         name: text(pod, "/metadata/name"),
-        owner: text(pod, "/metadata/ownerReferences/0/uid"),
         node: (!node.is_empty()).then_some(node),
         bound_at: scheduled.and_then(|one| time(one, "/lastTransitionTime")),
         started_at: main.iter().find_map(start),

@@ -18,7 +18,11 @@ use std::{
 };
 
 use leasehold_tests::environment::seeds;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use proptest::{
+    strategy::{Strategy, ValueTree},
+    test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner},
+};
+use story::Story;
 
 #[test]
 fn after_random_weeks_the_ledger_is_right() {
@@ -50,7 +54,7 @@ fn after_random_weeks_the_ledger_is_right() {
 #[test]
 fn a_seed_repeats_exactly() {
     for seed in 0..2 {
-        let story = story::of_seed(seed);
+        let story = tree(seed).1.current();
         let [first, second] = [(); 2].map(|()| live::requests_of(&story));
         let differs = first.iter().zip(&second).position(|(one, other)| one != other);
         if let Some(at) = differs {
@@ -61,13 +65,9 @@ fn a_seed_repeats_exactly() {
 }
 
 fn week(seed: usize) -> Result<(), String> {
-    let config =
-        Config { cases: 1, failure_persistence: None, max_shrink_iters: 400, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, random(seed));
-    let done =
-        runner.run(&story::stories(), |story| live::week(&story).map_err(TestCaseError::fail));
-    match done {
-        Ok(()) => Ok(()),
+    let (mut runner, tree) = tree(seed);
+    match runner.run_one(tree, |story| live::week(&story).map_err(TestCaseError::fail)) {
+        Ok(_) => Ok(()),
         Err(TestError::Fail(why, story)) => Err(format!(
             "{why}\nThe story, as short as it still fails:\n{}It came from LEASEHOLD_SEED={seed}.",
             story.told()
@@ -76,8 +76,13 @@ fn week(seed: usize) -> Result<(), String> {
     }
 }
 
-fn random(seed: usize) -> TestRng {
+/// The story of a seed, and what makes it shorter.
+fn tree(seed: usize) -> (TestRunner, impl ValueTree<Value = Story>) {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&(seed as u64).to_le_bytes());
-    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config { max_shrink_iters: 400, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, random);
+    let tree = story::stories().new_tree(&mut runner).expect("a story");
+    (runner, tree)
 }

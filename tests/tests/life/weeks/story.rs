@@ -2,11 +2,7 @@
 
 use std::{fmt::Write, ops::Range};
 
-use proptest::{
-    prelude::{Just, Strategy, any, prop_oneof},
-    strategy::ValueTree,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Value, json};
 
 /// Nodes of the cluster, with two cards each.
@@ -132,12 +128,6 @@ pub(super) fn stories() -> impl Strategy<Value = Story> {
         events.sort_by_key(|event| event.at);
         Story(events)
     })
-}
-
-/// The week of a seed.
-pub(super) fn of_seed(seed: usize) -> Story {
-    let mut runner = TestRunner::new_with_rng(Config::default(), super::random(seed));
-    stories().new_tree(&mut runner).expect("a story").current()
 }
 
 fn events() -> impl Strategy<Value = Event> {

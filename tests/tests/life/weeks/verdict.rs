@@ -30,6 +30,7 @@ pub(super) fn of(story: &Story, cluster: &Cluster, witness: &Witness) -> Result<
                 let [(_, pod)] = pods.as_slice() else {
                     return Err(wrong("a lease that is not of one pod"));
                 };
+                no_longer_than_it_may(pod).map_err(wrong)?;
                 as_the_pod_was(&status, pod).map_err(|why| wrong(&format!("{why}, {pod:?}")))?;
                 bill(lease, &status).map_err(wrong)?;
             }
@@ -39,6 +40,8 @@ pub(super) fn of(story: &Story, cluster: &Cluster, witness: &Witness) -> Result<
     every_pod_is_on_one_lease(witness, &leases)?;
     no_two_at_once(witness, &leases)?;
     nobody_is_cut_short(story, &leases)?;
+    no_run_costs_more_than_its_limit(story, &leases)?;
+    no_run_that_has_ended_runs_again(&leases)?;
     for object in cluster.all("GpuJob") {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         if let Some(job) = cluster.read_job(name) {
@@ -70,6 +73,17 @@ fn nothing_is_left(cluster: &Cluster, leases: &[GpuLease]) -> Result<(), String>
     Ok(())
 }
 
+/// Whatever fails, the kubelet ends a pod at its ceiling, or after its deletion.
+fn no_longer_than_it_may(pod: &Seen) -> Result<(), &'static str> {
+    let longest = SignedDuration::from_secs(pod.ceiling + pod.grace) + CUTS;
+    match pod.bound_at.zip(pod.ended_at) {
+        Some((from, to)) if to.duration_since(from) > longest => {
+            Err("its pod held cards beyond its ceiling")
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The times of a lease are those of its pod, where somebody knew them.
 fn as_the_pod_was(status: &GpuLeaseStatus, pod: &Seen) -> Result<(), &'static str> {
     let held = time(status.held_at.as_ref());
@@ -77,6 +91,9 @@ fn as_the_pod_was(status: &GpuLeaseStatus, pod: &Seen) -> Result<(), &'static st
         return Err("it was not held from the binding on");
     }
     match status.end_known.as_deref() {
+        Some("Kubelet") if time(status.running_at.as_ref()) != pod.started_at => {
+            Err("its program did not start then")
+        }
         Some("Kubelet") if time(status.ended_at.as_ref()) == pod.ended_at => Ok(()),
         Some("Kubelet") => Err("it did not end with its last container"),
         Some("NodeLost" | "Lost") if !pod.node_was_silent => Err("its node was never silent"),
@@ -102,6 +119,13 @@ fn bill(lease: &GpuLease, status: &GpuLeaseStatus) -> Result<(), &'static str> {
         return Err("what was charged and absorbed is not the cost");
     }
     let is_paid = status.paid_by.as_deref() == Some("User");
+    let reason = status.released_because.as_deref();
+    if !is_paid && matches!(reason, Some("Completed" | "CommandFailed" | "MaxRuntimeReached")) {
+        return Err("a program that ran is paid by nobody");
+    }
+    if reason == Some("Completed") && charged != cost.min(terms.reserved) {
+        return Err("a program that completed is not charged for its time");
+    }
     if !is_paid && charged != Money::ZERO {
         return Err("the infrastructure failed, and somebody was charged");
     }
@@ -178,6 +202,41 @@ fn nobody_is_cut_short(story: &Story, leases: &[GpuLease]) -> Result<(), String>
         };
         if is_short {
             return Err(format!("it was cut short: {}", told(lease)));
+        }
+    }
+    Ok(())
+}
+
+/// All attempts of a run together are charged no more than the highest limit that its job ever had.
+fn no_run_costs_more_than_its_limit(story: &Story, leases: &[GpuLease]) -> Result<(), String> {
+    for lease in leases {
+        let limits: Option<Vec<i64>> =
+            specs_of(story, &lease.spec.holder.name).map(Spec::limit).collect();
+        let Some(highest) = limits.and_then(|limits| limits.into_iter().max()) else { continue };
+        let mine = leases.iter().filter(|other| is_same_run(other, lease));
+        let spent: i64 = mine.map(|lease| charged(lease).micros()).sum();
+        if spent > highest {
+            return Err(format!("its run has cost {spent} of {highest}: {}", told(lease)));
+        }
+    }
+    Ok(())
+}
+
+/// Only a run that was stopped goes on, whatever object asks for it.
+fn no_run_that_has_ended_runs_again(leases: &[GpuLease]) -> Result<(), String> {
+    let run = |lease: &GpuLease| {
+        let holder = lease.spec.holder.clone();
+        (holder.name, holder.rerun, holder.spec_hash)
+    };
+    let mut last: BTreeMap<_, &GpuLease> = BTreeMap::new();
+    let mut held: Vec<&GpuLease> =
+        leases.iter().filter(|lease| ledger::state(lease) == Ok(LeaseState::Closed)).collect();
+    held.sort_by_key(|lease| lease.spec.holder.attempt);
+    for lease in held {
+        let Some(before) = last.insert(run(lease), lease) else { continue };
+        let reason = before.status.as_ref().and_then(|status| status.released_because.as_deref());
+        if reason != Some("Stopped") {
+            return Err(format!("{} runs again in {}", told(before), told(lease)));
         }
     }
     Ok(())
